@@ -1,5 +1,5 @@
-"""The edges: what kube-apiserver, kube-scheduler and kubelet do at the contracts HAMi rests on.
+"""Edges: what kube-apiserver, kube-scheduler and kubelet do where HAMi depends on them.
 
-Scenarios are written once. They run on real Kubernetes, which gives the recordings, and on the embedded cluster, which
-has to give the same; what may differ is listed in `tolerated`.
+Each scenario runs on real Kubernetes, which gives its recording, and on the embedded cluster, which must behave the
+same. `tolerated` lists the differences that are allowed.
 """

@@ -1,4 +1,4 @@
-"""A raw client: edges are statuses, headers and bytes, which a comfortable one hides."""
+"""A raw HTTP client. Scenarios compare statuses, headers and bytes, which a Kubernetes client hides."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 PATIENCE = 90.0
-"""Bounds how long a failure takes; nothing is concluded from it."""
+"""Seconds until a wait fails. No test result depends on the value."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """Status and body of an answer."""
 
     status: int
     body: Any
@@ -56,7 +56,7 @@ class Api:
     async def ask(
         self, method: str, path: str, body: Any = None, kind: str = "application/json", **headers: str
     ) -> Answer:
-        """One request; text that is no JSON comes back as text."""
+        """Send one request. A body that is not JSON is returned as text."""
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         sent = {"Content-Type": kind, **{k.replace("_", "-"): v for k, v in headers.items()}}
         async with self._session.request(method, self._url + path, data=data, headers=sent) as answer:
@@ -70,17 +70,17 @@ class Api:
     async def must(
         self, method: str, path: str, body: Any = None, kind: str = "application/json", **headers: str
     ) -> Any:
-        """One request that succeeds; its body."""
+        """Send one request that must succeed, and return its body."""
         answer = await self.ask(method, path, body, kind, **headers)
         assert answer.status < 300, f"{method} {path}: {answer}"
         return answer.body
 
     async def get(self, path: str) -> Any:
-        """An object that is there."""
+        """Read an object that must exist."""
         return await self.must("GET", path)
 
     async def until(self, what: str, test: Callable[[], Any], seconds: float = PATIENCE) -> Any:
-        """The first result of the test that counts as true; the test may be a coroutine function."""
+        """Repeat the test until its result is true, and return that result. The test may be a coroutine function."""
         last: Any = None
         try:
             async with asyncio.timeout(seconds):
@@ -100,7 +100,7 @@ class Api:
         return found
 
     async def pod_until(self, name: str, test: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-        """The pod once the test holds of it."""
+        """Wait until the test is true for the pod, and return the pod."""
         last: dict[str, Any] = {}
         try:
             async with asyncio.timeout(PATIENCE):
@@ -111,21 +111,22 @@ class Api:
         return last
 
     async def remove(self, *names: str) -> None:
-        """Pods, at once, and waits until they are gone."""
+        """Delete pods without grace period and wait until they are gone."""
         for name in names:
             await self.ask("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0})
         for name in names:
             await self.until(f"end of {name}", lambda n=name: self._gone(n))
 
     async def remove_finalizers(self, name: str) -> None:
-        """Lets a pod go that finalizers hold."""
+        """Remove the finalizers of a pod, so that it can be deleted."""
         await self.must("PATCH", f"{PODS}/{name}", {"metadata": {"finalizers": None}}, MERGE)
 
     async def _gone(self, name: str) -> bool:
         return (await self.ask("GET", f"{PODS}/{name}")).status == 404
 
     async def events(self, name: str, *reasons: str) -> list[dict[str, Any]]:
-        """Events about a pod, first to last, as far as callers rest on them; equal ones count once."""
+        """Events about a pod with these reasons, oldest first, without duplicates. Only fields that HAMi uses are
+        kept."""
         found = await self.get(f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3D{name}")
         wanted = [e for e in found["items"] if e["reason"] in reasons]
         wanted.sort(key=lambda e: int(e["metadata"]["resourceVersion"]))
@@ -143,7 +144,7 @@ class Api:
 
     @asynccontextmanager
     async def watch(self, path: str, **query: str) -> AsyncIterator[Watch]:
-        """A watch that is open when the context begins."""
+        """Open a watch for the time of the context."""
         params = {"watch": "true", **query}
         timeout = aiohttp.ClientTimeout(total=None, sock_read=PATIENCE)
         async with self._session.get(self._url + path, params=params, timeout=timeout) as answer:
@@ -169,11 +170,11 @@ class Watch:
         return json.loads(line) if line else None
 
     async def take(self, count: int) -> list[dict[str, Any]]:
-        """That many events."""
+        """The next `count` events."""
         return [dict(await self.next() or {"type": "END"}) for _ in range(count)]
 
     async def bookmark(self) -> dict[str, Any]:
-        """The next bookmark; other events before it are passed over."""
+        """The next bookmark. Other events before it are skipped."""
         while True:
             event = await self.next()
             assert event is not None, "the watch ended before a bookmark came"

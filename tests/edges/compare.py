@@ -1,4 +1,4 @@
-"""Differences between a recording and what the embedded cluster did, and which of them are known."""
+"""Compares a recording with the behaviour of the embedded cluster, and tells which differences are known."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class Tolerated:
-    """A difference that is known.
+    """A known difference.
 
     Args:
-        where: Pattern of scenario, a colon, and pattern of path; ``*`` matches dots too.
+        where: Pattern of the scenario, a colon, and pattern of the path. ``*`` also matches dots.
         why: The reason why it may stay.
-        versions: Patterns of versions it shows against.
+        versions: Pattern of the Kubernetes versions whose recordings differ.
     """
 
     where: str
@@ -46,12 +46,12 @@ class Tolerated:
     versions: str = "*"
 
     def covers(self, version: str, scenario: str, difference: Difference) -> bool:
-        """Whether this is such a difference."""
+        """Whether this entry covers the difference."""
         return fnmatchcase(version, self.versions) and fnmatchcase(f"{scenario}:{difference.path}", self.where)
 
 
 def differences(real: Any, embedded: Any, path: str = "") -> Iterator[Difference]:
-    """Where two values differ, the deepest places that can be named."""
+    """Differences between two values, each at the deepest path that has one."""
     if _other_answer(real, embedded):
         yield Difference(path, _show(real), _show(embedded))
     elif isinstance(real, dict) and isinstance(embedded, dict):
@@ -66,7 +66,7 @@ def differences(real: Any, embedded: Any, path: str = "") -> Iterator[Difference
 
 
 def _other_answer(real: Any, embedded: Any) -> bool:
-    """Whether both are answers of an API with different statuses: nothing in them can be compared then."""
+    """Whether both are API answers with different statuses. Their bodies can't be compared then."""
     codes = [v.get("status") if isinstance(v, dict) and "body" in v else None for v in (real, embedded)]
     return all(isinstance(c, int) for c in codes) and codes[0] != codes[1]
 

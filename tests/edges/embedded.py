@@ -55,7 +55,7 @@ class Embedded:
 
 @asynccontextmanager
 async def embedded(folder: Path, *api_args: str) -> AsyncIterator[Embedded]:
-    """An embedded cluster with one node, for as long as the context lasts."""
+    """Run an embedded cluster with one node for the time of the context."""
     node = NodeSpec(NODE, resync_seconds=2, crash_seconds=0.2, settle_seconds=1)
     async with Cluster(folder, [node], api_args=["--bookmark-seconds", "1", *api_args]) as cluster:
         found = Embedded(cluster)

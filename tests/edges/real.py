@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 _CLONE_NEWNET = 0x40000000
 _FOLDERS = ("/bin", "/lib", "/lib64", "/usr")
-"""Of the node's file system: what a shell needs, so that no image has to carry one."""
+"""Folders of the node that containers mount to have a shell. So no image needs one."""
 
 
 class Real:
-    """A running bed.
+    """A running bed as a subject.
 
     Args:
-        bed: The bed; it has the node `NODE`.
+        bed: The bed. It has the node `NODE`.
     """
 
     def __init__(self, bed: Bed) -> None:
@@ -37,7 +37,10 @@ class Real:
         self.api = Api("http://localhost", bed.api)
 
     def listen(self) -> socket.socket:
-        """A thread enters the control plane's network and opens the socket, which stays where it was made."""
+        """Open a socket in the control plane's network namespace.
+
+        A thread of its own enters the namespace. The socket stays in it.
+        """
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(self._listen_there).result()
 
@@ -79,8 +82,8 @@ class Real:
         return {"volumes": [{"name": f.strip("/"), "hostPath": {"path": f}} for f in _FOLDERS]}
 
     async def forget(self) -> None:
-        """A new server's caches begin with the present."""
-        await asyncio.to_thread(self._bed.kill, "kube-apiserver")  # asked, it would wait for all watches to end
+        """Restart the API server: its new caches hold no old versions."""
+        await asyncio.to_thread(self._bed.kill, "kube-apiserver")  # on SIGTERM it would wait for all watches to end
         await asyncio.to_thread(self._bed.start, "kube-apiserver")
         await asyncio.to_thread(
             self._bed.wait, "kube-apiserver ready", lambda: self._bed.call("GET", "/readyz") == "ok"
@@ -89,7 +92,7 @@ class Real:
 
 @asynccontextmanager
 async def real(bed: Bed) -> AsyncIterator[Real]:
-    """A subject on a bed that is up, for as long as the context lasts."""
+    """Use a running bed as a subject for the time of the context."""
     found = Real(bed)
     try:
         yield found

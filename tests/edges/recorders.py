@@ -1,4 +1,4 @@
-"""The other ends of the contracts: extender, webhook, device plugin that answer as told and keep what they saw."""
+"""Extender, webhook and device plugin for scenarios: they give the answers that are set and record the calls."""
 
 # ruff: noqa: N802 - names of gRPC methods
 
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 
 class Answers:
-    """HTTP(S) server: every POST is kept and answered by what was set for its path.
+    """HTTP or HTTPS server. It records every POST and gives the answer that was set for its path.
 
     Args:
         listener: Socket to serve on.
@@ -40,7 +40,7 @@ class Answers:
         self.calls: list[tuple[str, str, Json]] = []
         """Path, content type and body of each call, in order."""
         self.bundle = ""
-        """The certificate authority, as `caBundle` wants it."""
+        """The certificate authority in the form of `caBundle`."""
         self._context: ssl.SSLContext | None = None
         if tls:
             authority = trustme.CA()
@@ -63,7 +63,7 @@ class Answers:
         await self._runner.cleanup()
 
     def answer(self, path: str, with_: Callable[[Json], Awaitable[Any]] | Any) -> None:
-        """Sets the answer at a path: a JSON value, or a coroutine function of the body."""
+        """Set the answer for a path: a JSON value, or a coroutine function that is called with the body."""
         if callable(with_):
             self._answers[path] = with_
         else:
@@ -84,7 +84,7 @@ class Answers:
 
 @asynccontextmanager
 async def serving(listener: socket.socket, *, tls: bool = False) -> AsyncIterator[Answers]:
-    """A server for as long as the context lasts."""
+    """Run a server for the time of the context."""
     answers = Answers(listener, tls=tls)
     await answers.start()
     try:
@@ -98,7 +98,7 @@ class Plugin(rpc.DevicePluginServicer):
 
     Args:
         folder: Folder of kubelet.sock.
-        resource: Its resource.
+        resource: Name of its resource.
         count: Number of devices, ``d0`` and so on.
         options: Fields of `DevicePluginOptions`.
     """
@@ -112,12 +112,12 @@ class Plugin(rpc.DevicePluginServicer):
         self.envs: dict[str, str] = {}
         self.cdi: list[str] = []
         self.refuse: dict[str, tuple[grpc.StatusCode, str]] = {}
-        """RPC → status and text it is refused with."""
+        """RPC → status and text of its refusal."""
         self._changed = asyncio.Condition()
         self._server: grpc.aio.Server | None = None
 
     def names(self) -> list[str]:
-        """The calls' names in order."""
+        """Names of the calls, in order."""
         return [call["call"] for call in self.calls]
 
     async def _refuse(self, name: str, context: Any) -> None:
@@ -137,7 +137,7 @@ class Plugin(rpc.DevicePluginServicer):
                 await self._changed.wait()
 
     async def set_devices(self, **devices: str) -> None:
-        """Changes ids and health, and tells the kubelet."""
+        """Change ids and health, and send them to the kubelet."""
         self.devices = devices
         async with self._changed:
             self._changed.notify_all()
@@ -169,7 +169,7 @@ class Plugin(rpc.DevicePluginServicer):
         return api.PreStartContainerResponse()
 
     async def serve(self) -> None:
-        """Serves the socket, without telling the kubelet."""
+        """Serve the socket without registering it."""
         self._server = grpc.aio.server()
         rpc.add_DevicePluginServicer_to_server(self, self._server)
         (self.folder / self.socket).unlink(missing_ok=True)
@@ -177,7 +177,7 @@ class Plugin(rpc.DevicePluginServicer):
         await self._server.start()
 
     async def register(self, **fields: Any) -> str:
-        """Registers; returns the kubelet's error, empty when there is none."""
+        """Register with the kubelet. Returns its error, or an empty text."""
         request = api.RegisterRequest(
             **{
                 "version": "v1beta1",
@@ -201,7 +201,7 @@ class Plugin(rpc.DevicePluginServicer):
         assert not error, error
 
     async def stop(self) -> None:
-        """Ends the server, and every call with it."""
+        """Stop the server and all its calls."""
         if self._server is not None:
             await self._server.stop(0)
             self._server = None
@@ -209,7 +209,7 @@ class Plugin(rpc.DevicePluginServicer):
 
 @asynccontextmanager
 async def plugin(folder: Path, resource: str, count: int, **options: bool) -> AsyncIterator[Plugin]:
-    """A registered plugin for as long as the context lasts."""
+    """Run a registered plugin for the time of the context."""
     found = Plugin(folder, resource, count, **options)
     await found.start()
     try:

@@ -1,4 +1,4 @@
-"""What scenarios run in: a cluster with our recorders at its edges, set up once for all of them."""
+"""The surroundings of all scenarios: one cluster that calls our recorders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 HOLLOW = ("hollow1", "hollow2")
-"""Nodes that are objects only: what is bound to them stays bound and does nothing."""
+"""Nodes without a kubelet. Pods bound to them stay bound and never run."""
 _HOLLOW_LABEL = {"edges.test/hollow": "true"}
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
@@ -50,19 +50,19 @@ Scenario = Callable[["Scene"], Awaitable[dict[str, Any]]]
 
 
 def pod(name: str, *containers: dict[str, Any], **parts: Any) -> dict[str, Any]:
-    """A pod that mounts no token; keyword ``metadata`` adds to the metadata, others to the spec."""
+    """A pod that mounts no token. The keyword ``metadata`` adds to its metadata, other keywords to its spec."""
     meta = {"name": name, **parts.pop("metadata", {})}
     spec = {"automountServiceAccountToken": False, "containers": [*containers] or [box()], **parts}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
 def box(name: str = "c", **more: Any) -> dict[str, Any]:
-    """A container that is never meant to run."""
+    """A container that never runs."""
     return {"name": name, "image": "localhost/none:1", "command": ["/none"], "imagePullPolicy": "Never", **more}
 
 
 def limits(**amounts: str) -> dict[str, Any]:
-    """The part of a container that asks for resources of edges.test; `__` is a slash in other names."""
+    """Limits of a container: ``cpu``, ``memory``, and any other name as a resource of edges.test."""
     named = {k if k in {"cpu", "memory"} else f"edges.test/{k}": v for k, v in amounts.items()}
     return {"resources": {"limits": named}}
 
@@ -79,7 +79,7 @@ async def create(scene: Scene, body: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _hollow(api: Api, name: str) -> None:
-    """Makes a node object that says it is ready."""
+    """Create a node object that is Ready."""
     labels = {**_HOLLOW_LABEL, "kubernetes.io/hostname": name}
     answer = await api.ask("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": labels}})
     assert answer.status in {201, 409}, answer
@@ -92,7 +92,7 @@ async def _hollow(api: Api, name: str) -> None:
 
 
 async def _beat(api: Api, name: str) -> None:
-    """The lease keeps the node from being called lost; its renewal is nothing that a scheduler looks at."""
+    """Renew the node's Lease, so that the node stays Ready. A scheduler does not react to this write."""
     spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now_micro()}
     answer = await api.ask("PATCH", f"{_LEASES}/{name}", {"spec": spec}, MERGE)
     if answer.status == 404:
@@ -103,7 +103,7 @@ async def _keep_alive(api: Api) -> None:
     while True:
         await asyncio.sleep(8)
         for name in HOLLOW:
-            with contextlib.suppress(aiohttp.ClientError):  # while the server is restarted
+            with contextlib.suppress(aiohttp.ClientError):  # the server may be restarting
                 await _beat(api, name)
 
 
@@ -122,7 +122,7 @@ def _extender(
 
 
 def settings(url: str) -> dict[str, Any]:
-    """The scheduler's settings: one extender a question, told apart by the resource each manages."""
+    """Settings of the scheduler with several extenders. A pod selects them by the resources it asks for."""
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -142,7 +142,7 @@ def settings(url: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def scene(subject: Subject) -> AsyncIterator[Scene]:
-    """The scene on a cluster, as long as the context lasts."""
+    """Set up the scene on a cluster for the time of the context."""
     from tests.edges.scenarios import webhook as webhooks
 
     async with serving(subject.listen()) as extender, serving(subject.listen(), tls=True) as hook:
@@ -167,7 +167,7 @@ async def _untainted(api: Api, name: str) -> bool:
 
 
 async def observe_all(subject: Subject, scenarios: Mapping[str, Scenario]) -> dict[str, dict[str, Any] | Exception]:
-    """What each scenario sees, normalised; where one fails, why."""
+    """The normalised observation of each scenario, or its exception."""
     seen: dict[str, dict[str, Any] | Exception] = {}
     async with scene(subject) as found:
         for name, scenario in scenarios.items():
@@ -179,7 +179,7 @@ async def observe_all(subject: Subject, scenarios: Mapping[str, Scenario]) -> di
 
 
 async def observe(found: Scene, scenario: Scenario) -> dict[str, Any]:
-    """Runs one scenario and takes away what it leaves; its time is bounded, so that a hang names its scenario."""
+    """Run one scenario and clean up. The time limit makes a hang the failure of that scenario."""
     try:
         async with asyncio.timeout(3 * PATIENCE):
             return await scenario(found)
@@ -188,7 +188,7 @@ async def observe(found: Scene, scenario: Scenario) -> dict[str, Any]:
 
 
 async def clear(api: Api) -> None:
-    """Removes all pods and events of the namespace default."""
+    """Remove all pods and events of the namespace default."""
     for item in (await api.get(PODS))["items"]:
         name = item["metadata"]["name"]
         if item["metadata"].get("finalizers"):

@@ -1,4 +1,4 @@
-"""What a scenario needs of a cluster, real or embedded."""
+"""What scenarios need from a cluster, real or embedded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 NODE = "node1"
 """The node that has a kubelet."""
 SCHEDULER = "edges"
-"""Name of the scheduler that scenarios configure."""
+"""Name of the scheduler that `Scene` configures."""
 
 
 class Subject(Protocol):
@@ -23,10 +23,10 @@ class Subject(Protocol):
     api: Api
 
     def listen(self) -> socket.socket:
-        """A socket that listens on 127.0.0.1 where API server and scheduler can reach it."""
+        """Open a socket on 127.0.0.1 that API server and scheduler can reach."""
 
     async def schedule_with(self, config: dict[str, Any]) -> None:
-        """Starts a kube-scheduler with these settings beside whatever runs already."""
+        """Start a kube-scheduler with these settings beside the cluster's own."""
 
     @property
     def plugin_dir(self) -> Path:
@@ -37,16 +37,16 @@ class Subject(Protocol):
         """Folder of CDI specifications, as this process sees it."""
 
     async def restart_kubelet(self) -> None:
-        """Ends the node's kubelet and starts it again; returns when it runs."""
+        """Restart the node's kubelet and wait until it runs."""
 
     def program(self, script: str) -> dict[str, Any]:
-        """The part of a container that makes it run a shell script."""
+        """The fields of a container that make it run a shell script."""
 
     def pod_part(self) -> dict[str, Any]:
-        """The part of a pod's spec that such containers need."""
+        """The fields of a pod's spec that such containers need."""
 
     async def forget(self) -> None:
-        """Makes the API server forget what happened up to now, so that no watch can resume from before."""
+        """Make the API server forget its history, so that no watch can resume from an older version."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Port:
 
 
 def listening() -> socket.socket:
-    """A socket that listens on a free port of 127.0.0.1 in this thread's network namespace."""
+    """Open a socket on a free port of 127.0.0.1, in this thread's network namespace."""
     found = socket.socket()
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     found.bind(("127.0.0.1", 0))

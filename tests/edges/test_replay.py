@@ -1,4 +1,4 @@
-"""The embedded cluster does what real Kubernetes was recorded doing; no cluster is needed for this."""
+"""The embedded cluster behaves as the recordings of real Kubernetes. This needs no real cluster."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 VERSIONS = recordings.versions()
 PAIRS = [(version, name) for version in VERSIONS for name in SCENARIOS]
 LABELS_SINCE = 35
-"""Minor version from which on a Binding's labels are copied; the embedded server can do either."""
+"""First minor version that copies a Binding's labels to the pod. The embedded server can do both."""
 BY_VERSION = ("api-binding",)
-"""Scenarios in which that is to be seen; all others are run once."""
+"""Scenarios that depend on it and run both ways. All others run once."""
 
 Observed = dict[str, dict[str, Any] | Exception]
 
@@ -49,7 +49,7 @@ def _observe(scenarios: Mapping[str, Scenario], *api_args: str) -> Observed:
 
 @pytest.fixture(scope="module")
 def observed() -> dict[bool, Observed]:
-    """What the embedded cluster does, with and without copying labels."""
+    """Observations of the embedded cluster, by whether it copies labels."""
     new = _observe(SCENARIOS)
     old = _observe({name: SCENARIOS[name] for name in BY_VERSION}, "--drop-binding-labels")
     return {True: new, False: {**new, **old}}
@@ -70,7 +70,7 @@ def test_every_scenario_is_recorded(version: str) -> None:
 
 @pytest.mark.parametrize(("version", "name"), PAIRS)
 @pytest.mark.timeout(300)
-def test_replay(observed: dict[bool, Observed], version: str, name: str) -> None:
+def test_embedded_cluster_behaves_as_recorded(observed: dict[bool, Observed], version: str, name: str) -> None:
     found = [d for d in _differences(observed, version, name) if not any(t.covers(version, name, d) for t in TOLERATED)]
     assert not found, f"{name} on {version}:\n" + "\n".join(map(str, found))
 
@@ -79,4 +79,4 @@ def test_replay(observed: dict[bool, Observed], version: str, name: str) -> None
 def test_every_tolerated_difference_still_occurs(observed: dict[bool, Observed]) -> None:
     found = [(version, name, d) for version, name in PAIRS for d in _differences(observed, version, name)]
     gone = [t.where for t in TOLERATED if not any(t.covers(*one) for one in found)]
-    assert not gone, f"take these out of tests/edges/tolerated.py: {gone}"
+    assert not gone, f"remove these from tests/edges/tolerated.py: {gone}"

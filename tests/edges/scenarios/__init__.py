@@ -16,4 +16,4 @@ SCENARIOS: Mapping[str, Scenario] = {
     for module in (webhook, scheduler, plugin, api)
     for name, found in module.SCENARIOS.items()
 }
-"""Name → coroutine function of a `Scene` that returns what was seen, as JSON."""
+"""Name → coroutine function that takes a `Scene` and returns its observation as JSON."""

@@ -1,4 +1,4 @@
-"""kube-apiserver: Binding, patches, preconditions, watches, deletion, and how refusals read."""
+"""kube-apiserver: Binding, patches, preconditions, watches, deletion, and the texts of refusals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Seen = dict[str, Any]
 
 
 def _parked(name: str, *containers: Seen, **parts: Any) -> Seen:
-    """A pod that no scheduler takes."""
+    """A pod that no scheduler handles."""
     return pod(name, *containers, schedulerName="nobody", **parts)
 
 
@@ -26,7 +26,7 @@ def _binding(name: str, node: str = HOLLOW[0], **meta: Any) -> Seen:
 
 
 async def binding(scene: Scene) -> Seen:
-    """One write: node, annotations, and labels from 1.35 on."""
+    """A Binding sets node, annotations and, from Kubernetes 1.35 on, labels in one write."""
     api, name = scene.api, "binding"
     made = await create(
         scene, _parked(name, metadata={"annotations": {"edges.test/old": "kept", "edges.test/both": "a"}})
@@ -43,7 +43,7 @@ async def binding(scene: Scene) -> Seen:
 
 
 async def binding_by_the_old_path(scene: Scene) -> Seen:
-    """`bindings` does the same as `pods/NAME/binding`."""
+    """A POST to `bindings` does the same as one to `pods/NAME/binding`."""
     api, name = scene.api, "old-path"
     await create(scene, _parked(name))
     answer = await api.ask("POST", "/api/v1/namespaces/default/bindings", _binding(name))
@@ -53,7 +53,7 @@ async def binding_by_the_old_path(scene: Scene) -> Seen:
 
 
 async def binding_refused(scene: Scene) -> Seen:
-    """What stops a Binding, in the server's words."""
+    """The server's answers to Bindings that it refuses."""
     api, name = scene.api, "refused"
     path = f"{PODS}/{name}/binding"
     made = await create(scene, _parked(name, metadata={"finalizers": ["edges.test/hold"]}))
@@ -86,7 +86,7 @@ async def binding_refused(scene: Scene) -> Seen:
 
 
 async def binding_poison(scene: Scene) -> Seen:
-    """Keys in a Binding are not validated: the pod is bound and can never be written again."""
+    """The server does not validate annotation keys of a Binding. A bad key makes every later write of the pod fail."""
     api, name = scene.api, "poison"
     await create(scene, _parked(name))
     bad = _binding(name, annotations={"no/valid/key": "x"})
@@ -102,7 +102,7 @@ async def binding_poison(scene: Scene) -> Seen:
 
 
 def _told(answer: Any) -> Seen:
-    """Status, and of an object only what patches here change."""
+    """A refusal whole. Of an object only the status code and the fields that the patches here change."""
     if answer.status >= 300:
         return answer.seen()
     meta = answer.body["metadata"]
@@ -112,14 +112,14 @@ def _told(answer: Any) -> Seen:
 
 
 def _bare(seen: Seen) -> Seen:
-    """A refusal without its text, which here repeats the whole object."""
+    """A refusal without its text, which repeats the whole object here."""
     body = seen["body"]
     fields = [c["field"] for c in (body.get("details") or {}).get("causes") or []]
     return {"status": seen["status"], "reason": body.get("reason"), "fields": fields}
 
 
 async def patches(scene: Scene) -> Seen:
-    """The three kinds of patch, and what each refuses."""
+    """The three kinds of patch, and the refusals of each."""
     api, name = scene.api, "patched"
     made = await create(scene, _parked(name, metadata={"annotations": {"a": "1", "b": "2"}}))
     path, version = f"{PODS}/{name}", made["metadata"]["resourceVersion"]
@@ -167,7 +167,7 @@ async def patches(scene: Scene) -> Seen:
 
 
 async def conflicts(scene: Scene) -> Seen:
-    """Optimistic locking on what HAMi writes: pods, Leases, ConfigMaps."""
+    """Optimistic locking of the objects that HAMi writes: pods, Leases, ConfigMaps."""
     api = scene.api
     seen: Seen = {}
     lease = {"metadata": {"name": "conflict"}, "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15}}
@@ -198,7 +198,7 @@ async def conflicts(scene: Scene) -> Seen:
 
 
 async def refusals(scene: Scene) -> Seen:
-    """Bad paths, bodies and objects."""
+    """Answers to bad paths, bodies and objects."""
     api = scene.api
 
     async def do(method: str, path: str, body: Any = None) -> Seen:
@@ -236,7 +236,7 @@ async def refusals(scene: Scene) -> Seen:
 
 
 async def pod_defaults(scene: Scene) -> Seen:
-    """What is filled in before anybody sees a pod."""
+    """The defaults that the server writes into a new pod."""
     asked = box(**limits(x="2", cpu="500m"))
     answer = await scene.api.ask("POST", PODS, {**_parked("plain", asked, initContainers=[box("i")])})
     await scene.api.remove("plain")
@@ -278,7 +278,7 @@ async def deletion(scene: Scene) -> Seen:
 
 
 async def eviction(scene: Scene) -> Seen:
-    """An eviction is a deletion with a door of its own."""
+    """An eviction deletes the pod, by a request to a path of its own."""
     api, name = scene.api, "evicted"
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}}
     await create(scene, _parked(name))
@@ -289,7 +289,7 @@ async def eviction(scene: Scene) -> Seen:
 
 
 def _event(event: Seen) -> Seen:
-    """Type and, of an object, what tells it from others."""
+    """Type of an event, and the fields that identify its object."""
     if event["type"] in {"BOOKMARK", "ERROR", "END", "REFUSED"}:
         return event
     meta = event["object"]["metadata"]
@@ -302,7 +302,7 @@ def _event(event: Seen) -> Seen:
 
 
 async def watches(scene: Scene) -> Seen:
-    """What a selecting watch shows, how it begins, and how it says that it cannot resume."""
+    """Events of a watch with a selector, the ways to start a watch, and the error if it can't resume."""
     api, name = scene.api, "watched"
     select = {"labelSelector": "edges.test/watch=yes"}
     body = {"metadata": {"name": name, "labels": {"edges.test/watch": "yes"}}, "data": {"step": "1"}}
@@ -316,7 +316,7 @@ async def watches(scene: Scene) -> Seen:
         await api.must("PATCH", one, {"metadata": {"labels": {"edges.test/watch": "no"}}}, MERGE)
         await api.must("PATCH", one, {"data": {"step": "unseen"}}, MERGE)
         await api.must("PATCH", one, {"metadata": {"labels": {"edges.test/watch": "yes"}}}, MERGE)
-        await api.must("PATCH", one, {}, MERGE)  # changes nothing, so nothing is to be seen
+        await api.must("PATCH", one, {}, MERGE)  # changes nothing, so it causes no event
         await api.must("DELETE", one)
         seen["from a version"] = [_event(e) for e in await watch.take(5)]
     await api.must("POST", CONFIG_MAPS, body)
@@ -329,7 +329,7 @@ async def watches(scene: Scene) -> Seen:
 
 
 async def expired_watch(scene: Scene) -> Seen:
-    """A watch from before what the server remembers."""
+    """A watch from a version that the server no longer has."""
     version = (await scene.api.get(PODS))["metadata"]["resourceVersion"]
     await create(scene, _parked("unwatched"))
     await scene.api.remove("unwatched")
@@ -339,7 +339,7 @@ async def expired_watch(scene: Scene) -> Seen:
 
 
 async def lists(scene: Scene) -> Seen:
-    """Pages."""
+    """A list in pages."""
     api = scene.api
     for number in range(3):
         meta = {"name": f"page-{number}", "labels": {"edges.test/list": "yes"}}

@@ -1,4 +1,4 @@
-"""kubelet: registration, Allocate and PreStartContainer, their order, errors as pods show them, checkpoint, CDI."""
+"""kubelet: registration, Allocate, PreStartContainer, their order, checkpoint, CDI, and errors in a pod's status."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 Seen = dict[str, Any]
 KIND = "edges.test/cdi"
-"""CDI kind of the devices that scenarios describe."""
+"""CDI kind of the devices in these scenarios."""
 FOREVER = "sleep 3600 & wait"
 
 
 def _unit(scene: Scene, name: str, resource: str = "", count: int = 0, script: str = FOREVER, **more: Any) -> Seen:
-    """A container that runs a script and wants devices."""
+    """A container that runs a script and asks for devices."""
     wants = {"resources": {"limits": {resource: str(count)}}} if resource else {}
     return {"name": name, "imagePullPolicy": "Never", **scene.subject.program(script), **wants, **more}
 
 
 async def _start(scene: Scene, name: str, *units: Seen, **spec: Any) -> Seen:
-    """Creates a pod that is on the node already, as no scheduler is the question here."""
+    """Create a pod that names its node, since these scenarios need no scheduler."""
     body = pod(name, *units, nodeName=NODE, terminationGracePeriodSeconds=1, **scene.subject.pod_part(), **spec)
     return await create(scene, body)
 
@@ -42,7 +42,7 @@ def _states(found: Seen) -> dict[str, Seen]:
 
 
 def _state(container: Seen) -> Seen:
-    """What people see of a container, without ids and times."""
+    """A container's state without ids and times."""
     kept = {"reason", "message", "exitCode"}
     return {
         "restarts": container["restartCount"],
@@ -57,7 +57,7 @@ def _status(found: Seen) -> Seen:
 
 
 async def _until(scene: Scene, name: str, test: Callable[[dict[str, Seen]], Any]) -> Seen:
-    """The pod once the test holds of its containers' statuses."""
+    """Wait until the test is true for the pod's container statuses, and return the pod."""
     return await scene.api.pod_until(name, lambda p: _states(p) and test(_states(p)))
 
 
@@ -82,7 +82,7 @@ async def _waiting(scene: Scene, name: str, container: str, reason: str) -> Seen
 
 
 async def _amounts(scene: Scene, resource: str, capacity: str | None, allocatable: str | None) -> Seen:
-    """The node's amounts of a resource once they are these."""
+    """Wait until the node has these amounts of a resource, and return them."""
 
     async def reached() -> Seen | None:
         status = (await scene.api.get(f"/api/v1/nodes/{NODE}"))["status"]
@@ -94,7 +94,7 @@ async def _amounts(scene: Scene, resource: str, capacity: str | None, allocatabl
 
 
 def _checkpoint(scene: Scene, *resources: str) -> Seen:
-    """The kubelet's checkpoint as far as it concerns these resources, answers decoded, ids sorted."""
+    """The kubelet's checkpoint for these resources, with answers decoded and ids sorted."""
     content = json.loads((scene.subject.plugin_dir / "kubelet_internal_checkpoint").read_bytes())
     entries = [e for e in content["Data"]["PodDeviceEntries"] or [] if e["ResourceName"] in resources]
     for entry in entries:
@@ -112,7 +112,7 @@ def _checkpoint(scene: Scene, *resources: str) -> Seen:
 
 
 def _describe(scene: Scene, device: str, **edits: Any) -> None:
-    """Writes a CDI specification for one device, as an agent does: whole, then renamed."""
+    """Write a CDI spec for one device as an agent does: under a temporary name, then renamed."""
     body = {"cdiVersion": "0.6.0", "kind": KIND, "devices": [{"name": device, "containerEdits": edits}]}
     folder = scene.subject.cdi_dir
     folder.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ def _describe(scene: Scene, device: str, **edits: Any) -> None:
 
 
 async def registration(scene: Scene) -> Seen:
-    """Whom the kubelet takes, what it asks, and what the node shows of the devices."""
+    """Which registrations the kubelet accepts, what it then calls, and the node's amounts as devices change."""
     resource = "edges.test/registered"
     found = Plugin(scene.subject.plugin_dir, resource, 3, pre_start_required=True)
     await found.serve()
@@ -155,7 +155,8 @@ async def registration(scene: Scene) -> Seen:
 
 
 async def init_and_apps(scene: Scene) -> Seen:
-    """One Allocate a container, all before the first start; apps get what finished init containers had."""
+    """The kubelet calls Allocate once for each container, before the first start. Apps reuse devices of init
+    containers."""
     name, resource = "reuse", "edges.test/reuse"
     options = {"pre_start_required": True, "get_preferred_allocation_available": True}
     async with plugin(scene.subject.plugin_dir, resource, 4, **options) as found:
@@ -171,7 +172,7 @@ async def init_and_apps(scene: Scene) -> Seen:
         running = await _running(scene, name)
         seen = {"calls": found.calls, "status": _status(running), "checkpoint": _checkpoint(scene, resource)}
         await scene.api.remove(name)
-        # What the pod had is free again, although its entries are still in the checkpoint.
+        # The pod's devices are free again, although the checkpoint still has its entries.
         count = len(found.calls)
         await _start(scene, "next", _unit(scene, "c", resource, 4))
         await _running(scene, "next")
@@ -182,7 +183,7 @@ async def init_and_apps(scene: Scene) -> Seen:
 
 
 async def sidecars(scene: Scene) -> Seen:
-    """A sidecar keeps what it has; preferences are asked for with what must be in."""
+    """A sidecar keeps its devices. GetPreferredAllocation names the devices that must be included."""
     name, resource = "sidecars", "edges.test/sidecars"
     options = {"pre_start_required": True, "get_preferred_allocation_available": True}
     async with plugin(scene.subject.plugin_dir, resource, 4, **options) as found:
@@ -204,7 +205,7 @@ async def sidecars(scene: Scene) -> Seen:
 
 
 async def plain_options(scene: Scene) -> Seen:
-    """Without options neither preferences are asked for nor starts announced."""
+    """Without options the kubelet calls neither GetPreferredAllocation nor PreStartContainer."""
     name, resource = "plain", "edges.test/plain"
     async with plugin(scene.subject.plugin_dir, resource, 1) as found:
         await _amounts(scene, resource, "1", "1")
@@ -216,7 +217,7 @@ async def plain_options(scene: Scene) -> Seen:
 
 
 async def allocate_fails(scene: Scene) -> Seen:
-    """The pod ends with the plugin's words."""
+    """A failed Allocate ends the pod, with the plugin's message in its status."""
     name, resource = "refused", "edges.test/refused"
     options = {"get_preferred_allocation_available": True}
     async with plugin(scene.subject.plugin_dir, resource, 1, **options) as found:
@@ -245,7 +246,7 @@ async def _told(scene: Scene, name: str, reason: str) -> list[Seen]:
 
 
 async def start_refused(scene: Scene) -> Seen:
-    """PreStartContainer's error is shown and the start tried again, at once when the pod is touched."""
+    """An error of PreStartContainer is in the pod's status. The kubelet retries, at once if the pod changes."""
     name, resource = "held-back", "edges.test/held"
     async with plugin(scene.subject.plugin_dir, resource, 1, pre_start_required=True) as found:
         await _amounts(scene, resource, "1", "1")
@@ -263,7 +264,7 @@ async def start_refused(scene: Scene) -> Seen:
 
 
 async def restarts_announced(scene: Scene) -> Seen:
-    """A container that ends is announced again, with the same devices, before it is started again."""
+    """Before each restart of a container, PreStartContainer is called again with the same devices."""
     name, resource = "restarting", "edges.test/restarting"
     options = {"pre_start_required": True, "get_preferred_allocation_available": True}
     async with plugin(scene.subject.plugin_dir, resource, 2, **options) as found:
@@ -282,7 +283,7 @@ async def restarts_announced(scene: Scene) -> Seen:
 
 
 async def cdi(scene: Scene) -> Seen:
-    """A name without a specification holds the container back; CDI's environment wins over the pod's."""
+    """A container does not start while its CDI name has no spec. Variables from CDI override those of the pod."""
     name, resource = "injected", "edges.test/injected"
     async with plugin(scene.subject.plugin_dir, resource, 1) as found:
         await _amounts(scene, resource, "1", "1")
@@ -305,7 +306,7 @@ async def cdi(scene: Scene) -> Seen:
 
 
 async def plugin_away(scene: Scene) -> Seen:
-    """While the plugin is away new pods fail and running ones go on; come back, it is asked nothing about them."""
+    """While the plugin is away, new pods fail and running ones continue. Back again, it gets no calls about them."""
     name, resource = "orphaned", "edges.test/away"
     options = {"pre_start_required": True, "get_preferred_allocation_available": True}
     async with plugin(scene.subject.plugin_dir, resource, 2, **options):
@@ -325,7 +326,7 @@ async def plugin_away(scene: Scene) -> Seen:
 
 
 async def kubelet_restart(scene: Scene) -> Seen:
-    """A restarted kubelet empties the folder of sockets, keeps checkpoint and containers, allocates nothing anew."""
+    """A restarted kubelet removes all sockets, keeps checkpoint and containers, and does not allocate again."""
     name, resource = "kept", "edges.test/kept"
     async with plugin(scene.subject.plugin_dir, resource, 2, pre_start_required=True) as found:
         await _amounts(scene, resource, "2", "2")

@@ -1,4 +1,4 @@
-"""kube-scheduler: what an extender is asked, in which order, and what its answers lead to."""
+"""kube-scheduler: its calls to an extender, their order, and the effect of each answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Seen = dict[str, Any]
 ONE, TWO = HOLLOW
 QUIET = 2.5
-"""Seconds in which a pod that nothing happened for is not tried again; longer than the longest back-off."""
+"""Seconds to wait for a retry. They exceed the longest back-off, so a pod not retried by then waits for an event."""
 
 
 def _pod_of(body: Seen) -> str:
@@ -26,7 +26,7 @@ def _pod_of(body: Seen) -> str:
 
 
 def _calls(scene: Scene, name: str) -> list[Seen]:
-    """What was asked about a pod; node names sorted, since their order is not promised."""
+    """The extender calls about a pod. Node names are sorted, since Kubernetes promises no order."""
     found = []
     for path, kind, body in copy.deepcopy(scene.extender.calls):
         if _pod_of(body) == name:
@@ -41,7 +41,7 @@ def _paths(scene: Scene, name: str) -> list[str]:
 
 
 async def _end(scene: Scene, name: str) -> Seen:
-    """Where the pod is, what its condition says, which events tell of it."""
+    """The pod's node, annotations, PodScheduled condition and scheduling events."""
     found = await scene.api.pod(name)
     conditions = [c for c in (found.get("status") or {}).get("conditions") or [] if c["type"] == "PodScheduled"]
     return {
@@ -58,7 +58,7 @@ async def _bound(scene: Scene, name: str) -> None:
 
 
 async def _refused(scene: Scene, name: str, times: int = 1) -> None:
-    """Returns once the refusal is to be read in condition and event."""
+    """Wait until the refusal is in the pod's conditions and events."""
 
     async def told() -> bool:
         return len(await scene.api.events(name, "FailedScheduling")) >= times
@@ -72,7 +72,7 @@ def _filter(*names: str, failed: dict[str, str] | None = None, **more: Any) -> S
 
 
 def _binds(scene: Scene, **annotations: str) -> Callable[[Seen], Awaitable[Any]]:
-    """An extender that binds as it is told, with annotations."""
+    """An answer to Bind that binds the pod to the named node and adds annotations."""
 
     async def bind(body: Seen) -> Any:
         meta = {"name": body["PodName"], "uid": body["PodUID"], "annotations": annotations}
@@ -85,7 +85,7 @@ def _binds(scene: Scene, **annotations: str) -> Callable[[Seen], Awaitable[Any]]
 
 
 def _accepts(scene: Scene) -> None:
-    """Both nodes fit, the second is better, binding works."""
+    """Set answers: both nodes fit, the second has the higher score, Bind succeeds."""
     scene.extender.answer("cached/filter", _filter(ONE, TWO))
     scene.extender.answer("cached/prioritize", [{"Host": ONE, "Score": 2}, {"Host": TWO, "Score": 9}])
     scene.extender.answer("cached/bind", _binds(scene, **{"edges.test/by": "extender"}))
@@ -96,7 +96,8 @@ def _wants(*resources: str, amount: str = "1") -> Seen:
 
 
 async def placed(scene: Scene) -> Seen:
-    """Filter, prioritize, bind with names only; the score decides, the extender's Binding carries annotations."""
+    """Filter, prioritize and bind get node names only. The score decides. The extender's Binding carries
+    annotations."""
     name = "placed"
     _accepts(scene)
     await create(scene, waiting(name, _wants("cached"), metadata={"annotations": {"a": "b"}, "labels": {"c": "d"}}))
@@ -107,7 +108,7 @@ async def placed(scene: Scene) -> Seen:
 
 
 async def one_left(scene: Scene) -> Seen:
-    """With one node left nobody is asked for scores; keys of answers are read in any case."""
+    """With one node left, the scheduler asks for no scores. It ignores the case of keys in answers."""
     name = "one-left"
     _accepts(scene)
     scene.extender.answer("cached/filter", {"nodenames": [ONE], "failedNodes": {TWO: "too small"}, "error": ""})
@@ -119,7 +120,7 @@ async def one_left(scene: Scene) -> Seen:
 
 
 async def init_containers_count(scene: Scene) -> Seen:
-    """A resource that only an init container names concerns the extender too."""
+    """The scheduler also calls the extender if only an init container asks for the resource."""
     name = "init-only"
     _accepts(scene)
     await create(scene, waiting(name, box(), initContainers=[{**_wants("cached"), "name": "i"}]))
@@ -130,7 +131,7 @@ async def init_containers_count(scene: Scene) -> Seen:
 
 
 async def _asked_again(scene: Scene, name: str, do: Callable[[], Awaitable[Any]]) -> bool:
-    """Whether a pod that waits is tried again because of something; nothing else happens meanwhile."""
+    """Whether the scheduler retries a waiting pod after `do`. Nothing else happens in that time."""
     before = len(_calls(scene, name))
     await do()
     try:
@@ -139,12 +140,12 @@ async def _asked_again(scene: Scene, name: str, do: Callable[[], Awaitable[Any]]
                 await asyncio.sleep(0.05)
     except TimeoutError:
         return False
-    await asyncio.sleep(0.5)  # that attempt ends
+    await asyncio.sleep(0.5)  # let that attempt end
     return True
 
 
 async def refused(scene: Scene) -> Seen:
-    """FailedNodes' reasons are what people read; what makes the scheduler try again."""
+    """Reasons in FailedNodes reach users. Also records which events make the scheduler retry."""
     name, other, api = "refused", "placeholder", scene.api
     _accepts(scene)
     await create(scene, waiting(other, _wants("cached")))
@@ -152,7 +153,7 @@ async def refused(scene: Scene) -> Seen:
     scene.extender.answer("cached/filter", _filter(failed={ONE: "card 0: too small", TWO: "card 1: too small"}))
     await create(scene, waiting(name, _wants("cached")))
     await _refused(scene, name)
-    await asyncio.sleep(QUIET)  # what follows by itself is over then
+    await asyncio.sleep(QUIET)  # retries without an event are over by then
     seen = {"paths": _paths(scene, name), "end": await _end(scene, name)}
 
     async def nothing() -> None:
@@ -182,7 +183,7 @@ async def refused(scene: Scene) -> Seen:
 
 
 async def refused_for_good(scene: Scene) -> Seen:
-    """FailedAndUnresolvableNodes beside FailedNodes."""
+    """An answer with both FailedNodes and FailedAndUnresolvableNodes."""
     name = "for-good"
     _accepts(scene)
     answer = _filter(failed={ONE: "card 0: too small"}, FailedAndUnresolvableNodes={TWO: "no such card type"})
@@ -195,7 +196,7 @@ async def refused_for_good(scene: Scene) -> Seen:
 
 
 async def silently_refused(scene: Scene) -> Seen:
-    """No node left and no reason given."""
+    """An answer without nodes and without reasons."""
     name = "silent"
     _accepts(scene)
     scene.extender.answer("cached/filter", {"NodeNames": []})
@@ -207,7 +208,7 @@ async def silently_refused(scene: Scene) -> Seen:
 
 
 async def filter_fails(scene: Scene) -> Seen:
-    """An error in the answer, a bad status, a body that is none, a node nobody asked about, no answer in time."""
+    """Five failures of filter: an error, a bad status, a body that is not JSON, an unknown node, a timeout."""
     api = scene.api
 
     async def slow(_: Seen) -> Any:
@@ -230,7 +231,7 @@ async def filter_fails(scene: Scene) -> Seen:
     asked: set[str] = set()
 
     async def once(body: Seen) -> Any:
-        """Each pod's own failure the first time, then an answer."""
+        """Fail at a pod's first call in that pod's way, then answer."""
         name = _pod_of(body)
         if name in asked:
             return _filter(ONE, TWO)
@@ -245,14 +246,14 @@ async def filter_fails(scene: Scene) -> Seen:
         await create(scene, waiting(name, _wants("cached")))
     seen = {}
     for what, name in names.items():
-        await _bound(scene, name)  # an error is tried again without anything happening
+        await _bound(scene, name)  # the scheduler retries after an error without an event
         seen[what] = {"paths": _paths(scene, name), "events": (await _end(scene, name))["events"]}
     await api.remove(*names.values())
     return seen
 
 
 async def bind_fails(scene: Scene) -> Seen:
-    """A refused bind is told and tried again from filter on."""
+    """The scheduler reports a refused bind and retries from filter on."""
     name = "bind-fails"
     _accepts(scene)
     works, failures = _binds(scene), ["node is locked"]
@@ -270,7 +271,7 @@ async def bind_fails(scene: Scene) -> Seen:
 
 
 async def prioritize_fails(scene: Scene) -> Seen:
-    """Scores that cannot be had are done without."""
+    """If prioritize fails, the scheduler places the pod without its scores."""
     name = "no-scores"
     _accepts(scene)
 
@@ -286,7 +287,7 @@ async def prioritize_fails(scene: Scene) -> Seen:
 
 
 async def whole_nodes(scene: Scene) -> Seen:
-    """Without `nodeCacheCapable` whole nodes go both ways; without `bindVerb` the scheduler binds."""
+    """Without `nodeCacheCapable`, calls and answers hold whole nodes. Without `bindVerb`, the scheduler binds."""
     name = "whole"
 
     async def first_only(body: Seen) -> Any:
@@ -310,7 +311,7 @@ async def whole_nodes(scene: Scene) -> Seen:
 
 
 async def not_asked(scene: Scene) -> Seen:
-    """No managed resource, no question; a resource the scheduler counts itself comes after its own count."""
+    """The extender gets no call for a pod without its resource, or if the scheduler's own count already refuses it."""
     api = scene.api
     scene.extender.answer("counted/filter", _filter(ONE, TWO))
     await create(scene, waiting("plain", box()))
@@ -326,7 +327,8 @@ async def not_asked(scene: Scene) -> Seen:
 
 
 async def in_turn(scene: Scene) -> Seen:
-    """Two extenders: each sees what the ones before it have left; an ignorable one that fails is left out."""
+    """Several extenders: each gets the nodes that those before it left. One that is ignorable is skipped if it
+    fails."""
     name = "in-turn"
     _accepts(scene)
     scene.extender.answer("cached/filter", _filter(TWO, failed={ONE: "too small"}))

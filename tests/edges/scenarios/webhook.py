@@ -1,4 +1,4 @@
-"""kube-apiserver: the AdmissionReview, what its answers do, whom it is sent for, and policies in CEL."""
+"""kube-apiserver: AdmissionReviews, the effect of each answer, selection of pods, and policies in CEL."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _condition(expression: str) -> Seen:
 
 
 def _webhooks(url: str) -> dict[str, Seen]:
-    """What differs between the cases; each case concerns the pods that are labelled with its name."""
+    """The settings of each case. A case applies to the pods that are labelled with its name."""
     return {
         "review": {},
         "patch": {},
@@ -55,7 +55,7 @@ def _webhooks(url: str) -> dict[str, Seen]:
 
 
 async def install(scene: Scene) -> None:
-    """Registers all webhooks and the policy, and returns when the server knows them."""
+    """Register all webhooks and the policy, and wait until the server uses them."""
     hook = scene.webhook
     for case, more in _webhooks(hook.url).items():
         await _put(scene, "mutatingwebhookconfigurations", _configuration(hook.url, hook.bundle, case, more))
@@ -101,7 +101,7 @@ def _configuration(url: str, bundle: str, case: str, more: Seen) -> Seen:
 
 
 def _policy() -> Seen:
-    """The form HAMi's own policy has: a listed key may be neither added, changed nor removed but by named users."""
+    """A policy like HAMi's: only named users may add, change or remove a listed key."""
     rules = [
         {
             "apiGroups": [""],
@@ -150,7 +150,7 @@ def _policy_binding() -> Seen:
 
 
 async def _put(scene: Scene, plural: str, body: Seen) -> None:
-    """Makes an object, or makes it anew."""
+    """Create an object, and replace it if it exists."""
     path = f"{_ADMISSION}/{plural}"
     await scene.api.ask("DELETE", f"{path}/{body['metadata']['name']}")
     await scene.api.must("POST", path, body)
@@ -181,7 +181,7 @@ def _reviews(scene: Scene, case: str) -> list[Seen]:
 
 
 async def _make(scene: Scene, name: str, case: str, *boxes: Seen, query: str = "", **parts: Any) -> Answer:
-    """Tries to create a pod that a case concerns; it is not left behind."""
+    """Try to create a pod of a case, and delete it again."""
     meta = {"labels": {CASE: case}, **parts.pop("metadata", {})}
     headers = parts.pop("headers", {})
     body = pod(name, *boxes, schedulerName="nobody", metadata=meta, **parts)
@@ -192,7 +192,7 @@ async def _make(scene: Scene, name: str, case: str, *boxes: Seen, query: str = "
 
 
 def _refused(answer: Answer) -> Seen:
-    """An answer that may be a pod, whose content is not the question."""
+    """A refusal whole. Of a pod only its kind, since its content does not matter."""
     return answer.seen() if answer.status >= 300 else {"status": answer.status, "kind": answer.body["kind"]}
 
 
@@ -200,7 +200,7 @@ def _refused(answer: Answer) -> Seen:
 
 
 async def review(scene: Scene) -> Seen:
-    """What a webhook gets for a new pod: defaults filled in, requests from limits, names, user, options."""
+    """The AdmissionReview of a new pod: defaults, requests taken from limits, names, user, options."""
     _allow(scene, "review")
     before = len(_reviews(scene, "review"))
     asked = box(**limits(x="2", cpu="500m"))
@@ -216,7 +216,7 @@ async def review(scene: Scene) -> Seen:
 
 
 async def patched(scene: Scene) -> Seen:
-    """A JSON patch changes the pod; what follows from it is filled in again; warnings go to the caller."""
+    """A JSON patch changes the pod. The server then applies defaults again, and passes warnings to the caller."""
     patch = _patch(
         {"op": "add", "path": "/metadata/annotations", "value": {"edges.test/webhook": "was here"}},
         {"op": "replace", "path": "/spec/schedulerName", "value": "another"},
@@ -227,7 +227,7 @@ async def patched(scene: Scene) -> Seen:
 
 
 async def bad_patches(scene: Scene) -> Seen:
-    """Patches that cannot be applied, or leave a pod that is not valid."""
+    """Patches that can't be applied, or that make the pod invalid."""
     patches = {
         "no such place": _patch({"op": "remove", "path": "/metadata/annotations/none"}),
         "no patch type": {"patch": _patch({"op": "add", "path": "/metadata/labels/a", "value": "b"})["patch"]},
@@ -243,7 +243,7 @@ async def bad_patches(scene: Scene) -> Seen:
 
 
 async def in_order(scene: Scene) -> Seen:
-    """Configurations by name; each sees what the one before it made of the pod."""
+    """Configurations run in the order of their names. Each gets the pod as the one before it left it."""
     _allow(scene, "order-1", **_patch({"op": "add", "path": "/metadata/labels/one", "value": "1"}))
     _allow(scene, "order-2", **_patch({"op": "add", "path": "/metadata/labels/two", "value": "2"}))
     before = len(scene.webhook.calls)
@@ -256,7 +256,7 @@ async def in_order(scene: Scene) -> Seen:
 
 
 async def denied(scene: Scene) -> Seen:
-    """A refusal's code, reason and message as the caller reads them."""
+    """Code, reason and message of a refusal, as the caller gets them."""
     statuses: dict[str, Seen | None] = {
         "message": {"message": "hami: no card of that size"},
         "code": {"code": 422, "message": "hami: no card of that size", "reason": "Invalid"},
@@ -272,7 +272,7 @@ async def denied(scene: Scene) -> Seen:
 
 
 async def failing(scene: Scene) -> Seen:
-    """A webhook that is broken stops the pod or is passed over, as its failurePolicy says."""
+    """A broken webhook stops the pod or is skipped, depending on its failurePolicy."""
 
     async def status(_: Seen) -> Any:
         return web.Response(status=500, text="out of order")
@@ -303,7 +303,7 @@ async def failing(scene: Scene) -> Seen:
 
 
 async def slow(scene: Scene) -> Seen:
-    """An answer that comes too late counts as none."""
+    """An answer after the timeout counts as a failure."""
 
     async def late(body: Seen) -> Any:
         await asyncio.sleep(1.5)
@@ -317,7 +317,7 @@ async def slow(scene: Scene) -> Seen:
 
 
 async def selected(scene: Scene) -> Seen:
-    """Whom selectors, rules and conditions let through to the webhook."""
+    """Selectors, rules and conditions decide whether the webhook is called."""
     cases = ("in-default", "elsewhere", "wanted", "not-me", "by-user", "broken-fail", "broken-ignore", "review")
     _allow(scene, *cases)
     seen: Seen = {}
@@ -354,7 +354,7 @@ def _marked(name: str, annotations: dict[str, str] | None = None) -> Seen:
 
 
 async def policy(scene: Scene) -> Seen:
-    """Keys that only the system may write, kept by a ValidatingAdmissionPolicy."""
+    """A ValidatingAdmissionPolicy protects annotation keys that only the system may write."""
     api, name, key = scene.api, "guarded", "edges.test/system"
     trusted = {"Impersonate_User": TRUSTED, "Impersonate_Group": "system:masters"}
     path = f"{PODS}/{name}"
