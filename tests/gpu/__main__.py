@@ -1,4 +1,4 @@
-"""``python -m tests.gpu``: runs the kit on this machine's card and says what holds."""
+"""``python -m tests.gpu``: runs the kit on a card of this machine and reports which promises hold."""
 
 from __future__ import annotations
 
@@ -37,47 +37,49 @@ PARTS: Final[dict[str, tuple[Callable[[Bed, Part], None], int]]] = {
 }
 """Each part and its time limit in seconds."""
 ALL_S: Final = 480
-"""All parts together take at most this many seconds."""
+"""Time limit of all parts together, in seconds."""
 
 
 class TooLongError(Exception):
-    """A part's time is over."""
+    """A part has reached its time limit."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """What it can be told."""
-    epilog = "parts: " + ", ".join(f"{name} ({seconds} s at most)" for name, (_, seconds) in PARTS.items())
+    """The command line."""
+    epilog = "parts: " + ", ".join(f"{name} (at most {seconds} s)" for name, (_, seconds) in PARTS.items())
     made = argparse.ArgumentParser("python -m tests.gpu", description=__doc__, epilog=epilog)
-    made.add_argument("--parts", default=",".join(PARTS), help="which parts to run, with commas between them")
+    made.add_argument("--parts", default=",".join(PARTS), help="parts to run, separated by commas")
     made.add_argument("--device", default="0", help="index or UUID of the card (default: 0)")
-    made.add_argument("--library", type=Path, help="a built libvgpu.so; else it is built from the tree by gcc")
-    made.add_argument("--python", default=sys.executable, help="the Python that has PyTorch and others (default: this)")
-    made.add_argument("--json", type=Path, help="where to write what was found")
-    made.add_argument("--keep", action="store_true", help=f"keep the run and write {page.PAGE.relative_to(ROOT)} anew")
-    made.add_argument("--full", action="store_true", help="windows of 10 s in every cell of compute; no limit of time")
+    made.add_argument("--library", type=Path, help="a built libvgpu.so (default: build it from the tree with gcc)")
+    made.add_argument(
+        "--python", default=sys.executable, help="the Python that has PyTorch and others (default: this one)"
+    )
+    made.add_argument("--json", type=Path, help="file for the findings")
+    made.add_argument("--keep", action="store_true", help=f"keep the run and rewrite {page.PAGE.relative_to(ROOT)}")
+    made.add_argument("--full", action="store_true", help="windows of 10 s in every cell of compute; no time limit")
     made.add_argument("--simulated", action="store_true", help="use the simulated driver of hami_interpose")
-    made.add_argument("--page", action="store_true", help="only write the page anew, from the kept runs")
+    made.add_argument("--page", action="store_true", help="only rewrite the page from the kept runs")
     return made
 
 
 def notices(bed: Bed) -> list[str]:
-    """What makes the figures of this machine less sure."""
+    """What makes this machine's figures less reliable."""
     card, found = bed.card, []
     if card["processes"]:
-        found.append(f"the card is not ours alone: {card['processes']} other processes are on it")
+        found.append(f"{card['processes']} other processes use the card")
     elif card["used"] > 0.05 * card["total"]:
-        found.append(f"{card['used'] >> 20} MiB of the card are in use, by nobody that NVML shows")
+        found.append(f"{card['used'] >> 20} MiB of the card are in use by processes that NVML does not show")
     if card["processes"] is None:
-        found.append("NVML tells no use of single processes: use is the device's, less what it was before")
+        found.append("NVML does not report memory by process: use is the device's, minus its use before")
     if not card["utilization"]:
-        found.append("NVML tells no utilization of processes")
+        found.append("NVML does not report utilization by process")
     if card["mig"]:
-        found.append("the card is in MIG mode: choose an instance by --device")
+        found.append("the card is in MIG mode: choose an instance with --device")
     kernel = Path("/proc/version").read_text()
     if "gVisor" in kernel or Path("/proc/sys/kernel/osrelease").read_text().strip() == "4.4.0":
-        found.append("this is gVisor: record locks and /proc are its own, times have its overhead")
+        found.append("this is gVisor: it has its own record locks and /proc, and its overhead is in all times")
     if os.cpu_count() is not None and len(os.sched_getaffinity(0)) < 4:
-        found.append(f"only {len(os.sched_getaffinity(0))} processors: launches of two tenants disturb each other")
+        found.append(f"only {len(os.sched_getaffinity(0))} processors: launches of two tenants delay each other")
     return found
 
 
@@ -96,7 +98,7 @@ def describe(bed: Bed) -> dict[str, str]:
 
 
 def run_part(bed: Bed, part: Part, seconds: float, run: Callable[[Bed, Part], None]) -> None:
-    """Runs one part; what goes wrong in it is a row, and its programs end with it."""
+    """Run one part and end its programs. An exception becomes a row."""
 
     def over(*_: object) -> None:
         raise TooLongError
@@ -107,7 +109,7 @@ def run_part(bed: Bed, part: Part, seconds: float, run: Callable[[Bed, Part], No
     try:
         run(bed, part)
     except TooLongError:
-        part.add("time", False, f"not over after {seconds:.0f} s: what comes after the last row above was not tried")
+        part.add("time", False, f"did not end within {seconds:.0f} s: nothing after the last row above was tried")
     except Exception as error:  # noqa: BLE001 - the other parts still run
         part.add("the part itself", False, f"{type(error).__name__}: {error}")
     finally:
@@ -118,19 +120,19 @@ def run_part(bed: Bed, part: Part, seconds: float, run: Callable[[Bed, Part], No
 
 
 def chosen(text: str) -> Iterator[str]:
-    """The names of parts in a list.
+    """Parse a list of parts.
 
     Raises:
-        KitError: One is unknown.
+        KitError: The list has an unknown part.
     """
     for name in filter(None, text.split(",")):
         if name not in PARTS:
-            raise KitError(f"no part is called {name!r}; there are {', '.join(PARTS)}")
+            raise KitError(f"unknown part {name!r}; choose from {', '.join(PARTS)}")
         yield name
 
 
 class Shown(Part):
-    """A part that prints its rows as they come: a run takes minutes."""
+    """A part that prints each row at once, since a run takes minutes."""
 
     SIGNS: ClassVar = {State.HOLDS: "ok    ", State.BROKEN: "BROKEN", State.FIGURE: "      ", State.LEFT_OUT: "-     "}
 
@@ -140,10 +142,10 @@ class Shown(Part):
 
 
 def go(options: argparse.Namespace, words: Sequence[str]) -> int:
-    """Runs what was chosen; the exit status."""
+    """Run the chosen parts. Returns the exit status."""
     names = list(chosen(options.parts))
     if options.json and not os.access(options.json.resolve().parent, os.W_OK):
-        raise KitError(f"--json {options.json}: its folder is not there, or may not be written")
+        raise KitError(f"--json {options.json}: its folder is missing or not writable")
     with tempfile.TemporaryDirectory(prefix="hami-gpu-") as folder:
         work, state = Path(folder), None
         if options.simulated:
@@ -181,7 +183,7 @@ def go(options: argparse.Namespace, words: Sequence[str]) -> int:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Returns 0 if all that is promised holds, 1 if not, 2 if the kit cannot run here."""
+    """Returns 0 if every promise holds, 1 if not, 2 if the kit can't run here."""
     words = sys.argv[1:] if words is None else words
     options = parser().parse_args(words)
     if options.page:

@@ -1,7 +1,7 @@
-"""What the parts stand on: the library, containers, programs, and an observer outside.
+"""What all parts use: the library, containers, programs, and an observer outside the containers.
 
-A container is a folder with limits, a region and pages of turns, as the agent makes it, and processes that have the
-library preloaded. On the simulated driver the same programs run with the simulated libraries in front.
+A container is a folder with limits, a region and turn pages, as the agent makes it, and processes that preload the
+library. With the simulated driver, the same programs find the simulated libraries first.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ OUT_OF_MEMORY: Final = 2  # CUDA_ERROR_OUT_OF_MEMORY
 
 
 class KitError(Exception):
-    """The kit cannot go on; the message says what is missing and what to do."""
+    """The kit can't continue. The message says what is missing and what to do."""
 
 
 class EndedError(KitError):
-    """A program ended where it should have answered; `said` is the end of its stderr."""
+    """A program ended without an answer. `said` is the end of its stderr."""
 
     def __init__(self, command: Sequence[str], how: str, said: str) -> None:
         self.said = said
@@ -44,14 +44,14 @@ class EndedError(KitError):
 
 
 def compile_library(out: Path) -> Path:
-    """Builds `libvgpu.so` from the tree by one gcc command: no CMake, no whole-program optimisation.
+    """Build `libvgpu.so` from the tree with one gcc command, without CMake and whole-program optimisation.
 
     Raises:
         KitError: gcc failed.
     """
     source, library = ROOT / "interpose/src", out / "libvgpu.so"
     exports = source / f"exports.{os.uname().machine}.map"
-    # dlsym.c and libc.c stand in for functions of the C library, so the compiler must not call those by itself.
+    # dlsym.c and libc.c replace functions of the C library. So the compiler must not insert calls to them.
     options = ["-fno-builtin", "-fno-stack-protector", "-fno-tree-loop-distribute-patterns", "-ftls-model=initial-exec"]
     linked = [f"-Wl,--version-script={exports}", "-Wl,-Bsymbolic,-z,now,--build-id", "-ldl", "-lpthread"]
     command = ["gcc", "-shared", "-fPIC", "-std=gnu11", "-O3", "-fvisibility=hidden", "-fno-strict-aliasing", *options]
@@ -63,25 +63,25 @@ def compile_library(out: Path) -> Path:
 
 
 def run_compiler(command: Sequence[str]) -> None:
-    """Runs a compiler in the root of the tree.
+    """Run a compiler in the root of the tree.
 
     Raises:
-        KitError: It is not there, or failed.
+        KitError: The compiler is missing or failed.
     """
     if shutil.which(command[0]) is None:
-        raise KitError(f"{command[0]} is not installed: the kit compiles its programs with it")
+        raise KitError(f"{command[0]} is not installed: the kit needs it to compile its programs")
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise KitError(f"{' '.join(command)}\n{done.stderr}")
 
 
 def missing(found: Mapping[str, Any]) -> str:
-    """Why a client is left out; empty if its library is there."""
+    """Why a client is left out. Empty if its library is installed."""
     return f"{found['missing']} is not installed" if "missing" in found else ""
 
 
 class Process:
-    """A program that is asked line by line. Its stderr lies in a file."""
+    """A program that reads commands and prints answers, one a line. Its stderr goes to a file."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], errors: Path) -> None:
         self.errors = errors
@@ -103,7 +103,7 @@ class Process:
         return self.process.pid
 
     def send(self, *words: object) -> None:
-        """Sends a command; `answer` then has what it says."""
+        """Send a command. `answer` returns what the program prints."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(" ".join(map(str, words)) + "\n")
@@ -112,10 +112,10 @@ class Process:
             raise self._ended() from None
 
     def answer(self) -> str:
-        """The next line that it prints.
+        """The next line that the program prints.
 
         Raises:
-            EndedError: It printed none and ended.
+            EndedError: The program ended without a line.
         """
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -124,12 +124,13 @@ class Process:
         return line.strip()
 
     def ask(self, *words: object) -> str:
-        """Sends a command and waits for its line."""
+        """Send a command and return the answer."""
         self.send(*words)
         return self.answer()
 
     def json(self, *words: object) -> dict[str, Any]:
-        """The same, of a program that answers with JSON; other lines that libraries print are passed over."""
+        """Send a command, if there is one, and return the JSON answer. Other lines, printed by libraries, are
+        skipped."""
         if words:
             self.send(*words)
         while True:
@@ -139,11 +140,11 @@ class Process:
                 return found
 
     def numbers(self, *words: object) -> list[int]:
-        """The same, of a program that answers with numbers."""
+        """Send a command and return the numbers of the answer."""
         return [int(word) for word in self.ask(*words).split()]
 
     def end(self, *, kill: bool = False) -> int:
-        """Ends it, by the end of its input or by SIGKILL, and returns its status."""
+        """End the program by closing its input, or by SIGKILL. Returns its exit status."""
         assert self.process.stdin is not None
         if kill:
             self.process.kill()
@@ -167,7 +168,7 @@ class Process:
 
 @dataclass
 class Container:
-    """What its processes see of us; `root` is None for the bare host."""
+    """The files and variables by which processes are limited. `root` is None for the bare host."""
 
     bed: Bed
     name: str
@@ -176,19 +177,19 @@ class Container:
     environment: dict[str, str] = field(default_factory=dict)
 
     def write_limits(self, limits: Limits) -> None:
-        """Replaces the limits file as the agent does, by rename."""
+        """Replace the limits file by a rename, as the agent does."""
         assert self.root is not None
         self.limits = limits
         (self.root / "limits/.new").write_bytes(encode(limits))
         (self.root / "limits/.new").rename(self.root / "limits/limits")
 
     def used(self) -> int:
-        """Bytes in use, as its region says."""
+        """Bytes in use according to its region."""
         assert self.root is not None
         return region.read(self.root / "region/vgpu.cache").devices[0].used_bytes
 
     def env(self) -> dict[str, str]:
-        """The environment of a process in it."""
+        """The environment of a process in the container."""
         env = self.bed.host_environment() | self.environment
         if self.root is not None:
             env["LD_PRELOAD"] = str(self.bed.library)
@@ -196,36 +197,36 @@ class Container:
         return env
 
     def start(self, *command: object, **variables: str) -> Process:
-        """Starts a program in it."""
+        """Start a program in the container."""
         return self.bed.start([str(word) for word in command], self.env() | variables)
 
     def shell(self) -> Process:
-        """A program that does what it is told with the driver's memory functions, on device 0."""
+        """Start the program that calls the driver's memory functions as commanded, on device 0."""
         shell = self.start(self.bed.program("shell"))
         if (first := shell.answer()) != "ready":
             raise KitError(f"shell: {first}")
         return shell
 
     def load(self, kernel: str, *graph: int) -> Process:
-        """A program that gives the device work as it is told."""
+        """Start the program that launches kernels as commanded."""
         load = self.start(self.bed.program("load"), kernel, *graph)
         load.json()
         return load
 
     def client(self, library: str, what: str, **variables: str) -> Process:
-        """A program of `clients.py`."""
+        """Start a client of `clients.py`."""
         return self.start(self.bed.python, OURS / "clients.py", library, what, **variables)
 
 
 class Bed:
-    """Makes containers and ends everything when it is closed.
+    """Makes containers, and ends all programs on exit.
 
     Args:
-        work: A folder of its own.
-        library: A built `libvgpu.so`; compiled from the tree when None.
-        simulated: The state of simulated GPUs, or None: the machine's own.
+        work: An empty folder for the bed.
+        library: A built `libvgpu.so`. None: compile it from the tree.
+        simulated: The state folder of simulated GPUs. None: use the machine's own.
         device: Index or UUID of the card.
-        python: The interpreter that has users' libraries.
+        python: The interpreter that has PyTorch and others.
     """
 
     def __init__(
@@ -250,7 +251,7 @@ class Bed:
         try:
             self.card = self.observer.json("card")
         except EndedError as error:
-            raise KitError(f"no NVIDIA card {device} to be seen here: {error.said}") from None
+            raise KitError(f"can't find NVIDIA card {device}: {error.said}") from None
         self.uuid = self.card["uuid"]
 
     def __enter__(self) -> Self:
@@ -261,33 +262,33 @@ class Bed:
         self.observer.end()
 
     def end_all(self) -> None:
-        """Ends every program but the observer."""
+        """End all programs except the observer."""
         for process in self._processes:
             if process is not getattr(self, "observer", None):
                 process.end(kill=True)
         self._processes = [process for process in self._processes if process is getattr(self, "observer", None)]
 
     def start(self, command: list[str], env: Mapping[str, str]) -> Process:
-        """Starts a program that ends with the bed."""
+        """Start a program that ends with the bed."""
         process = Process(command, env, self.work / f"stderr{len(list(self.work.glob('stderr*')))}")
         self._processes.append(process)
         return process
 
     def host_environment(self) -> dict[str, str]:
-        """The environment of programs that no limit concerns; only the one card is there."""
+        """The environment of programs without limits. They see only the bed's card."""
         env = {name: value for name, value in os.environ.items() if name not in {"LD_PRELOAD", "HAMI_VGPU_ROOT"}}
         env["KERNELS"] = str(OURS / "programs/kernels.ptx")
         env["PYTHONWARNINGS"] = "ignore"
         if self.simulated is not None:
-            from hami_interpose import sim  # it needs the simulated driver, which may not be built
+            from hami_interpose import sim  # needs the simulated driver, which may not be built
 
             return sim.environment(self.simulated, env)
-        if self.uuid:  # CUDA counts the fastest card first, NVML the first slot
+        if self.uuid:  # CUDA numbers cards by speed, NVML by slot: so use the UUID
             env["CUDA_VISIBLE_DEVICES"] = self.uuid
         return env
 
     def program(self, name: str) -> Path:
-        """A C program of the kit's or of the interposer's tests, compiled."""
+        """Compile a C program of the kit or of the interposer's tests and bench."""
         if name not in self._programs:
             source = OURS / f"programs/{name}.c"
             source = source if source.exists() else PROGRAMS / f"{name}.c"
@@ -300,7 +301,7 @@ class Bed:
         return self._programs[name]
 
     def bare(self) -> Container:
-        """Programs as on a host without us."""
+        """The bare host: programs without the library."""
         return Container(self, "bare", None)
 
     def container(
@@ -312,7 +313,7 @@ class Bed:
         priority: int = 1,
         mode: Mode = Mode.ENFORCE,
     ) -> Container:
-        """A container with a slice of the card; 0: no limit of that kind."""
+        """Make a container with a slice of the card. An amount of 0 means no limit."""
         self._containers += 1
         root = self.work / f"container{self._containers}"
         for name in ("limits", "region", "turns"):
@@ -337,22 +338,22 @@ class Bed:
         priority: int = 1,
         mode: Mode = Mode.ENFORCE,
     ) -> Limits:
-        """Limits of the one card."""
+        """Limits for the bed's card."""
         device = DeviceLimit(self.uuid, memory_mib * MIB, memory_mib * MIB, cores)
         return Limits((device,), mode=mode, core_policy=policy, priority=priority)
 
     def device_used(self) -> int:
-        """Bytes in use of the whole card, as NVML says from outside."""
+        """Bytes in use on the whole card, as NVML reports outside the containers."""
         return int(self.observer.json("card")["used"])
 
     def watch(self, *processes: Process) -> int:
-        """Begins to keep the highest use of these; returns what the device has in use now."""
+        """Start to record the peak use of these processes. Returns the bytes in use on the card now."""
         return int(self.observer.json("watch", *(process.pid for process in processes))["device"])
 
     def peak(self, before: int = 0) -> int:
-        """The most they had at one moment since `watch`, in bytes.
+        """The highest sum of the processes' use since `watch`, in bytes.
 
-        Where NVML tells nothing of processes: what the device had more than `before`.
+        If NVML does not report processes, the peak use of the card minus `before`.
         """
         found = self.observer.json("peak")
         return int(found["device"] - before if found["theirs"] is None else found["theirs"])

@@ -1,13 +1,13 @@
-"""Users' libraries, each in a process of its own: ``python clients.py LIBRARY WHAT``. Answers are lines of JSON.
+"""Runs one library in a process of its own: ``python clients.py LIBRARY WHAT``. Answers are lines of JSON.
 
-``view``   starts the library, does a little work, and says what it takes for the device's memory: ``total`` in bytes,
-           null where it does not tell
-``fill``   takes memory until it is refused; ``taken`` in bytes, ``error`` and ``out_of_memory``: whether the library's
-           own kind of error came, for want of memory; then waits for a line, keeping what it has
-``serve``  a load of PyTorch's, asked as `programs/load.c` is: ``go MS`` answers ``{"marks": [[ns, units], ...]}``,
+``view``   starts the library, does a little work and reports the library's view of device memory: ``total`` in bytes,
+           null if the library does not say
+``fill``   allocates until an error: ``taken`` in bytes, ``error``, and ``out_of_memory``, which says whether it is the
+           library's own out-of-memory error. Then keeps the memory until a line comes
+``serve``  runs a PyTorch load by commands as of `programs/load.c`: ``go MS`` answers ``{"marks": [[ns, units], ...]}``,
            ``request MS EVERY_US`` answers ``{"us": [...]}``
 
-What is not installed answers ``{"missing": NAME}``.
+If a library is not installed, the answer is ``{"missing": NAME}``.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 BLOCK = 64 * MIB
-MOST_BLOCKS = 4096  # 256 GiB: whoever is not refused before that has no limit
+MOST_BLOCKS = 4096  # 256 GiB: no card has more, so a client that gets this much has no limit
 
 
 def version_of(*names: str) -> str:
-    """The version of the first of these distributions that is installed."""
+    """The version of the first installed one of these distributions."""
     for name in names:
         try:
             return importlib.metadata.version(name)
@@ -38,12 +38,12 @@ def version_of(*names: str) -> str:
 
 
 def say(**what: Any) -> None:
-    """Answers."""
+    """Print an answer."""
     print(json.dumps(what), flush=True)
 
 
 def fill(take: Callable[[], object], own: Callable[[Exception], bool], each: int = BLOCK) -> None:
-    """Takes blocks until it is refused, says so, and keeps them until a line comes."""
+    """Take blocks until an error, answer, and keep them until a line comes."""
     kept: list[object] = []
     error = ""
     fits = True
@@ -121,7 +121,7 @@ class Jax:
         jax = self.jax
         device = jax.devices("gpu")[0]
         x = jax.device_put(jax.numpy.ones(1024), device)
-        # JAX takes a part of what is free (XLA_PYTHON_CLIENT_MEM_FRACTION): this says how much.
+        # JAX preallocates a part of the free memory (XLA_PYTHON_CLIENT_MEM_FRACTION). This is its size.
         limit = (device.memory_stats() or {}).get("bytes_limit")
         say(total=None, free=limit, right=float(x.sum()) == 1024.0, version=jax.__version__)
 
@@ -136,7 +136,7 @@ class Jax:
 
 
 class Triton:
-    """Triton, which has its memory from PyTorch."""
+    """Triton, which gets its memory from PyTorch."""
 
     def __init__(self) -> None:
         import torch
@@ -251,7 +251,7 @@ class OnnxRuntime:
 
 
 class Transformers:
-    """A small GPT-2 of Hugging Face's transformers, with weights drawn here."""
+    """A small GPT-2 of Hugging Face's transformers, with random weights."""
 
     def __init__(self) -> None:
         import torch
@@ -274,7 +274,7 @@ class Transformers:
 
 
 class Load:
-    """A load of PyTorch's. One unit is one call of `unit`; a mark is an event some units later."""
+    """A PyTorch load. One unit is one call of `unit`. A mark is an event behind some units."""
 
     device = "cuda"
 
@@ -285,15 +285,15 @@ class Load:
         torch.manual_seed(0)
 
     def unit(self) -> None:
-        """Queues one unit of work."""
+        """Queue one unit of work."""
         raise NotImplementedError
 
     def wait(self) -> None:
-        """Waits for all that is queued."""
+        """Wait for all queued work."""
         self.torch.cuda.synchronize()
 
     def go(self, ms: int) -> None:
-        """Works for so long."""
+        """Work for `ms` milliseconds and answer with the marks."""
         began = time.monotonic_ns()
         marks, units, end = [[began, 0]], 0, began + ms * 1_000_000
         under_way: list[Any] = []
@@ -308,13 +308,13 @@ class Load:
         say(marks=marks)
 
     def mark(self) -> Any:
-        """An event behind all that is queued."""
+        """Record an event behind all queued work."""
         event = self.torch.cuda.Event(blocking=True)
         event.record()
         return event
 
     def request(self, ms: int, every_us: int) -> None:
-        """One unit each so many microseconds, each waited for."""
+        """Run one unit every `every_us` microseconds, wait for each, and answer with their times."""
         due = time.monotonic_ns()
         end, found = due + ms * 1_000_000, []
         while time.monotonic_ns() < end:
@@ -327,7 +327,7 @@ class Load:
         say(us=found)
 
     def serve(self) -> None:
-        """Warms up and obeys."""
+        """Warm up and answer commands."""
         for _ in range(5):
             self.unit()
         self.wait()
@@ -351,10 +351,10 @@ class Matmul(Load):
 
 
 class Decode(Load):
-    """A transformer's decode loop: one unit is one token for each of a batch, with a cache of keys and values.
+    """A transformer's decode loop with a KV cache. One unit is one token for each sequence of a batch.
 
-    It is so wide that the card is the bottleneck, not the launching: else it would have its share of work with less
-    than its share of time.
+    The model is so wide that the card is the bottleneck, not the launches. Otherwise it could do its share of work in
+    less than its share of time.
     """
 
     def __init__(self, *, layers: int = 8, width: int = 4096, batch: int = 64) -> None:
@@ -436,7 +436,7 @@ LIBRARIES: dict[str, Callable[[], Any]] = {
 
 
 def main() -> None:
-    """Starts a library and does what is asked."""
+    """Start a library and run the command."""
     name, what = sys.argv[1:]
     try:
         client = LIBRARIES[name]()

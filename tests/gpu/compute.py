@@ -1,4 +1,4 @@
-"""Compute: work done under a core limit, against the bare card, in windows of 1 s and 10 s."""
+"""Compute: work done under a core limit, compared with the bare card, in windows of 1 s and 10 s."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .report import Part
 
 LIMITS: Final = (10, 25, 50, 75, 90)
-# What is launched: kernel and kernels in a graph, or a load of `clients.py`.
+# Kind of work → kernel and, if graphs are launched, kernels in each graph; or a load of `clients.py`.
 KINDS: Final[dict[str, tuple[str, tuple[int, ...]]]] = {
     "20 us": ("k_20us", ()),
     "100 us": ("k_100us", ()),
@@ -28,13 +28,13 @@ KINDS: Final[dict[str, tuple[str, tuple[int, ...]]]] = {
     "decode": ("decode", ()),
 }
 PAIRS: Final = ((30, 70), (50, 50), (20, 80))
-LONG, SHORT = 2.0, 8.0  # points, over any 10 s and any 1 s: what is promised
-WARM_S: Final = 1.0  # not judged
+LONG, SHORT = 2.0, 8.0  # promised error in percentage points, over any 10 s and any 1 s
+WARM_S: Final = 1.0  # left out of the result
 
 
 @dataclass(frozen=True)
 class Times:
-    """How long is measured, in seconds. The long cell of each kind, and of the pairs, has windows of 10 s."""
+    """Length of each measurement in seconds. One cell of each kind and one pair are long enough for windows of 10 s."""
 
     bare: float = 2.0
     short: float = 2.5
@@ -46,14 +46,14 @@ FULL: Final = Times(short=11.5, pair=11.5)
 
 
 class Marks:
-    """Units complete at each moment; between two marks they grow evenly."""
+    """Units complete at each moment, interpolated between marks."""
 
     def __init__(self, marks: Sequence[Sequence[int]]) -> None:
         self.at = [mark[0] / 1e9 for mark in marks]
         self.units = [float(mark[1]) for mark in marks]
 
     def until(self, at: float) -> float:
-        """Units complete at a time in seconds."""
+        """Units complete at a time, given in seconds."""
         i = bisect.bisect_right(self.at, at)
         if i == 0 or i == len(self.at):
             return self.units[min(i, len(self.units) - 1)]
@@ -65,14 +65,14 @@ class Marks:
         return (self.until(end) - self.until(begin)) / (end - begin)
 
     def windows(self, seconds: float, begin: float, end: float) -> list[float]:
-        """Units a second in every window of that length, 0.1 s apart."""
+        """Units a second in every window of this length, one window every 0.1 s."""
         count = int((end - begin - seconds) / 0.1 + 1e-6) + 1
         return [self.rate(begin + i * 0.1, begin + i * 0.1 + seconds) for i in range(max(count, 0))]
 
 
 @dataclass
 class Load:
-    """A running load and what it does on the bare card, in units a second."""
+    """A running load, and its units a second on the bare card."""
 
     process: Process
     container: Container
@@ -87,7 +87,7 @@ def run(
     limits: Sequence[int] = LIMITS,
     pairs: Sequence[tuple[int, int]] = PAIRS,
 ) -> None:
-    """Every kind at every limit, then two tenants."""
+    """Measure every kind of work at every limit, then two tenants at once."""
     rounds = find_rounds(bed)
     rates: dict[str, float] = {}
     for number, kind in enumerate(kinds):
@@ -111,7 +111,7 @@ def run(
 
 
 def find_rounds(bed: Bed) -> int:
-    """Rounds of a kernel that this card does in a microsecond, in thousandths."""
+    """Rounds of a kernel that this card runs in a microsecond, in thousandths."""
     load = bed.bare().load("k_1ms")
     rate = 1000 if bed.simulated else int(load.json("rate")["rate"])
     load.end()
@@ -119,7 +119,7 @@ def find_rounds(bed: Bed) -> int:
 
 
 def _begin(where: Container, kind: str, rounds: int) -> Process | str:
-    """A load that is ready, or what it lacks."""
+    """Start a load and wait until it is ready. Returns why not, if a library is missing."""
     what, graph = KINDS[kind]
     if not what.startswith("k_"):
         client = where.client(what, "serve")
@@ -151,7 +151,7 @@ def _alone(bed: Bed, part: Part, kind: str, load: Load, limit: int, seconds: flo
 
 
 def _judge(part: Part, name: str, marks: Marks, bare: float, limit: int, seconds: float, busy: float | None) -> None:
-    """Its share of the card in every window, by work done."""
+    """Add a row for the load's share of the card in every window, by work done."""
     begin, end = marks.at[0] + WARM_S, marks.at[0] + seconds
     share = 100 * marks.rate(begin, end) / bare
     errors = {}
@@ -177,7 +177,7 @@ def _pair(
     *,
     bursty: bool = False,
 ) -> None:
-    """Two tenants at once; of a bursty one, only that it never has more than its limit."""
+    """Measure two tenants at once. A bursty one need only stay below its limit."""
     containers = [bed.container(cores=limit, policy=CorePolicy.FORCE) for limit in limits]
     loads = [_begin(container, kind, rounds) for container in containers]
     bed.observer.json("since")

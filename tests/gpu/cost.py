@@ -1,4 +1,4 @@
-"""Cost: what programs pay for being limited."""
+"""Cost: what a limit adds to calls and to training and decoding."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ CALLS: Final = {
     "launch": "a launch",
     "alloc_small": "allocation and free of 4 KiB",
     "alloc_large": "allocation and free of 2 MiB",
-    "alloc_async": "the same by cuMemAllocAsync",
+    "alloc_async": "cuMemAllocAsync and free of 2 MiB",
     "mem_get_info": "cuMemGetInfo",
 }
 LOADS: Final = {"train": "training step", "decode": "decode step"}
 ADDED_NS: Final = 2000.0
-"""What a limit may add to one of these calls, in ns of processor time."""
+"""Processor time that a limit may add to one of these calls, in ns."""
 SLOWER_PERCENT: Final = 2.0
-"""What a memory limit may take of a training step's or a decode loop's rate."""
+"""Percent by which a memory limit may slow down a training step or a decode loop."""
 MEMORY_MIB: Final = 16000
 
 
 def run(bed: Bed, part: Part, rounds: int = 200, seconds: float = 3.0) -> None:
-    """Bare, preloaded without limits, with a memory limit, with limits of both kinds."""
+    """Compare the bare card with the preload: without limits, with a memory limit, with both limits."""
     places = {
         "bare": bed.bare(),
         "no limit": bed.container(),
@@ -59,7 +59,7 @@ def _calls(bed: Bed, part: Part, places: dict[str, Container], rounds: int) -> N
 
 
 def _rate(part: Part, places: dict[str, Container], library: str, unit: str, seconds: float) -> None:
-    """Units a second, and how much slower than bare; the median of windows, so that one pause does not decide."""
+    """Units a second and the slowdown against bare. The median over windows ignores a single pause."""
     rates: dict[str, float] = {}
     for name, place in places.items():
         client = place.client(library, "serve")

@@ -1,4 +1,5 @@
-"""Doors and views: every library starts under the preload and sees the slice; nothing crashes, nothing is printed."""
+"""Doors and views: every library starts under the preload, sees the slice, does not crash and prints nothing of
+ours."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ LIBRARIES: Final = (
     "transformers",
 )
 DOORS: Final = ("cuGetProcAddress", "cuGetProcAddress_v2")
-# Functions that a limit depends on, whatever version of them a program asks for.
+# A program may ask for any version of these functions. The limits depend on getting ours.
 FUNCTIONS: Final = (
     "cuMemAlloc",
     "cuMemAllocPitch",
@@ -85,7 +86,7 @@ int main(void) {
 
 
 def run(bed: Bed, part: Part) -> None:
-    """Starts each of them with a slice."""
+    """Start each program and library with a slice."""
     container = bed.container(memory_mib=LIMIT_MIB)
     _driver(bed, container, part)
     _requests(bed, container, part)
@@ -97,13 +98,13 @@ def run(bed: Bed, part: Part) -> None:
 
 
 def _silent(errors: Path) -> str:
-    """What of ours is on a program's stderr."""
+    """The first line of the library on a program's stderr."""
     lines = errors.read_text(errors="replace").splitlines()
     return next((line for line in lines if any(word in line.lower() for word in ("hami", "vgpu"))), "")
 
 
 def _driver(bed: Bed, container: Container, part: Part) -> None:
-    """A C program on the driver's functions: what it sees, and that not a byte is printed."""
+    """A C program that calls the driver sees the slice, and nothing is printed."""
     shell = container.shell()
     shell.numbers("use", 0)
     _, free, total = shell.numbers("info")
@@ -122,7 +123,7 @@ def _driver(bed: Bed, container: Container, part: Part) -> None:
 
 
 def _requests(bed: Bed, container: Container, part: Part) -> None:
-    """What `cuGetProcAddress` answers for each function, version and flag is ours where the bare driver has it."""
+    """`cuGetProcAddress` answers with our function for each version and flag for which the bare driver has one."""
     asked = [(name, version, flag) for name in FUNCTIONS for version in (*VERSIONS, *VERSIONS_SINCE) for flag in FLAGS]
     text = "".join(f"{name}\t{version}\t{flag}\n" for name, version, flag in asked)
     past: list[str] = []
@@ -134,7 +135,7 @@ def _requests(bed: Bed, container: Container, part: Part) -> None:
             for where in (bed.bare(), container)
         ]
         if any(answer.returncode != 0 for answer in answers):
-            part.leave_out(f"{door}, every version", "the driver has no such function")
+            part.leave_out(f"{door}, every version", "the driver does not have this function")
             continue
         bare, ours = (answer.stdout.splitlines() for answer in answers)
         there = [

@@ -1,4 +1,4 @@
-"""Facts: what a driver answers, beside what the simulated one does. Where they differ, the simulated one is wrong."""
+"""Facts: a driver's answers beside those of the simulated driver. If they differ, the simulated driver is wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUPS: Final = ("beginning", "queries", "allocations", "mappings", "pools", "gr
 
 
 def ask(bed: Bed) -> dict[str, int | str]:
-    """Questions and answers of the driver; ``signal 11`` where it ends the program."""
+    """Questions, and the driver's answers. ``signal 11`` if the driver ends the program."""
     program, env = bed.program("facts"), bed.bare().env()
     answers: dict[str, int | str] = {}
     for group in GROUPS:
@@ -30,7 +30,7 @@ def ask(bed: Bed) -> dict[str, int | str]:
 
 
 def run(bed: Bed, part: Part) -> None:
-    """One row a question."""
+    """Add one row for each question."""
     known = {}
     if SIMULATED.exists() and "facts" in (report := read(SIMULATED)).parts:
         known = {row.name: row.figures["answer"] for row in report.parts["facts"].rows}

@@ -1,4 +1,4 @@
-"""Memory: everybody gets up to the limit and is refused beyond, and nothing stays behind."""
+"""Memory: a program gets memory up to its limit and no more, and all of it is free afterwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .report import Part
 
 LIMIT_MIB: Final = 4000
-# Command of the shell, size of each block in MiB, and what it is.
+# Name of the row, command of the shell, size of each block in MiB.
 KINDS: Final = (
     ("cuMemAlloc of 64 MiB", "alloc", 64.0),
     ("cuMemAlloc of 3 MiB", "alloc", 3.0),
@@ -36,7 +36,7 @@ LIBRARIES: Final = (
 
 
 def run(bed: Bed, part: Part) -> None:
-    """Fills slices in every way there is, and looks from outside."""
+    """Fill slices in every way and compare with NVML outside the container."""
     idle = bed.device_used()
     _reserve(bed, part)
     for name, command, mib in KINDS:
@@ -54,7 +54,7 @@ def _mib(count: float) -> float:
 
 
 def _reserve(bed: Bed, part: Part) -> None:
-    """What a context takes, and what we take it for."""
+    """Compare the memory of a context with the amount that is charged for it."""
     container = bed.container(memory_mib=LIMIT_MIB)
     shell = container.shell()
     before = bed.watch(shell)
@@ -66,7 +66,7 @@ def _reserve(bed: Bed, part: Part) -> None:
 
 
 def _take(shell: Process, command: str, mib: float) -> int:
-    """Takes one block; the driver's status."""
+    """Allocate one block. Returns the driver's status."""
     size = int(mib * MIB)
     if command == "create":
         return shell.numbers("create", size, 0)[0]
@@ -100,7 +100,7 @@ def _fill(bed: Bed, part: Part, name: str, command: str, mib: float) -> None:
 
 
 def _judge(bed: Bed, part: Part, name: str, taken: float, refused: bool, how: str, before: int) -> None:
-    """Nobody has more than the limit at any moment, and nobody is refused long before."""
+    """Add a row: use never exceeded the limit, and the refusal came no earlier than at 60 % of it."""
     peak = bed.peak(before)
     excess = _mib(peak - LIMIT_MIB * MIB)
     holds = refused and excess <= 0 and taken >= 0.6 * LIMIT_MIB * MIB
@@ -126,7 +126,7 @@ def _fill_by(bed: Bed, part: Part, name: str, library: str, variables: dict[str,
 
 
 def _module(bed: Bed, part: Part) -> None:
-    """A module with 64 MiB of variables."""
+    """Compare the memory of a module with 64 MiB of variables with the amount that is charged for it."""
     container = bed.container(memory_mib=LIMIT_MIB)
     shell = container.shell()
     before = bed.watch(shell)
@@ -171,14 +171,14 @@ def _shared(bed: Bed, part: Part) -> None:
         part.leave_out("memory shared by IPC", f"the driver answers {opened}")
     else:
         counted = container.used() - empty
-        says = f"1024 MiB that two processes have are counted as {_mib(counted)} MiB"
+        says = f"1024 MiB shared by two processes are counted as {_mib(counted)} MiB"
         part.add("memory shared by IPC", counted == 1024 * MIB, says, counted_mib=_mib(counted))
     owner.end()
     other.end()
 
 
 def _given_back(bed: Bed, part: Part, idle: int) -> None:
-    """After an exit, and after SIGKILL, everything is back, for the card and for the container."""
+    """After exit and after SIGKILL, the memory is free again on the card and in the container."""
     container = bed.container(memory_mib=LIMIT_MIB)
     for name, kill in (("after exit", False), ("after SIGKILL", True)):
         before = bed.device_used()
@@ -204,7 +204,7 @@ def _given_back(bed: Bed, part: Part, idle: int) -> None:
 
 
 def _settled(bed: Bed, before: int) -> int:
-    """Bytes more than before in use of the card, waited for at most 5 s."""
+    """Bytes in use on the card beyond `before`. Waits up to 5 s until there are none."""
     for _ in range(50):
         left = bed.device_used() - before
         if left <= 0:

@@ -1,14 +1,14 @@
-"""An outside observer of one card, through NVML alone: a program of the host's, which no limit concerns.
+"""Observes one card through NVML from outside the containers, without any limit.
 
 ``python observer.py UUID`` reads commands, one a line, and answers each with one line of JSON:
 
 =====================  ================================================================================
-``card``               what NVML says of the card, and what it does not say
-``watch PID ...``      from now on the highest use of these processes is kept; answers the device's use
-``peak``               the highest sum of theirs seen in one look, and of the device, in bytes, and the
-                       number of looks; ``theirs`` is null where NVML shows none of them
-``since``              starts to gather the processes' utilization
-``busy PID ...``       the mean of each one's samples since then, in percent; null where there are none
+``card``               what NVML reports about the card, and which reports it lacks
+``watch PID ...``      starts to record the peak use of these processes; answers the device's use
+``peak``               the highest sum of the processes' use, the highest use of the device, in bytes, and the number
+                       of samples; ``theirs`` is null if NVML shows none of the processes
+``since``              starts to record the utilization of processes
+``busy PID ...``       the mean of each process's samples since then, in percent; null if there are none
 =====================  ================================================================================
 """
 
@@ -33,7 +33,7 @@ class Memory(c.Structure):
 
 
 class Process(c.Structure):
-    """nvmlProcessInfo_t, the form of ``_v2`` and ``_v3``."""
+    """nvmlProcessInfo_t, as functions ``_v2`` and ``_v3`` have it."""
 
     _fields_ = (
         ("pid", c.c_uint),
@@ -77,7 +77,7 @@ class Card:
             raise SystemExit(f"{function} answered {status}")
 
     def call(self, function: str, *arguments: object) -> int:
-        """NVML's status; 13 (not found) where the driver has no such function."""
+        """NVML's status. 13 (NVML_ERROR_FUNCTION_NOT_FOUND) if the driver does not have the function."""
         try:
             return int(getattr(self.nvml, function)(*arguments))
         except AttributeError:
@@ -88,7 +88,7 @@ class Card:
         return text.value.decode() if self.call(function, *before, text, c.c_uint(96)) == 0 else ""
 
     def describe(self) -> dict[str, object]:
-        """Card and driver; `uses` says whether NVML tells each process's memory."""
+        """Card and driver. `processes` is None if NVML does not report the memory of processes."""
         mode, pending = c.c_uint(0), c.c_uint(0)
         self.call("nvmlDeviceGetMigMode", self.handle, c.byref(mode), c.byref(pending))
         index, processes = c.c_uint(0), self.processes()
@@ -112,7 +112,7 @@ class Card:
         return found
 
     def processes(self) -> dict[int, int] | None:
-        """Bytes by pid; None where NVML does not say."""
+        """Bytes by pid. None if NVML does not report them."""
         rows, count = (Process * MOST)(), c.c_uint(MOST)
         for function in ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"):
             if self.call(function, self.handle, c.byref(count), rows) == 0:
@@ -121,10 +121,10 @@ class Card:
         return None
 
     def samples(self, since: int) -> list[tuple[int, int, int]] | None:
-        """Time in us, pid and percent, of samples after `since`; None where NVML does not say."""
+        """Time in us, pid and percent of each sample after `since`. None if NVML does not report them."""
         count = c.c_uint(0)
         status = self.call("nvmlDeviceGetProcessUtilization", self.handle, None, c.byref(count), c.c_ulonglong(since))
-        if status not in {0, 6, 7}:  # not found (no sample), insufficient size
+        if status not in {0, 6, 7}:  # 6: not found, so no sample; 7: insufficient size, the usual answer
             return None
         rows, count = (Sample * (count.value + 64))(), c.c_uint(count.value + 64)
         if self.call("nvmlDeviceGetProcessUtilization", self.handle, rows, c.byref(count), c.c_ulonglong(since)) != 0:
@@ -133,7 +133,7 @@ class Card:
 
 
 class Watch:
-    """Looks at the card all the time."""
+    """Samples the card continuously."""
 
     def __init__(self, card: Card) -> None:
         self.card = card
@@ -145,12 +145,12 @@ class Watch:
         self.busy: dict[int, list[int]] | None = None
 
     def restart(self, pids: set[int]) -> None:
-        """Forgets what was seen."""
+        """Forget all samples and watch these processes."""
         with self.lock:
             self.pids, self.theirs, self.device, self.looks = pids, None, 0, 0
 
     def look(self) -> None:
-        """Looks once."""
+        """Take one sample of memory use."""
         processes, device = self.card.processes(), self.card.memory().used
         with self.lock:
             self.looks += 1
@@ -160,7 +160,7 @@ class Watch:
                 self.theirs = max(self.theirs or 0, sum(theirs))
 
     def gather(self) -> None:
-        """Takes the samples since the last time."""
+        """Add NVML's utilization samples since the last call."""
         samples = self.card.samples(self.last) if self.busy is not None else None
         with self.lock:
             for at, pid, percent in samples or ():
@@ -169,7 +169,7 @@ class Watch:
                     self.busy.setdefault(pid, []).append(percent)
 
     def run(self) -> None:
-        """Never ends."""
+        """Sample for ever."""
         for number in itertools.count():
             self.look()
             if number % 50 == 0:
@@ -177,7 +177,7 @@ class Watch:
             time.sleep(PERIOD_S)
 
     def answer(self, command: str, pids: set[int]) -> object:
-        """Obeys one command."""
+        """Answer one command."""
         if command == "card":
             return self.card.describe()
         if command == "watch":
@@ -202,7 +202,7 @@ class Watch:
 
 
 def main() -> None:
-    """Obeys until its input ends."""
+    """Answer commands until the input ends."""
     watch = Watch(Card(sys.argv[1]))
     threading.Thread(target=watch.run, daemon=True).start()
     for line in sys.stdin:

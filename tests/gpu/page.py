@@ -1,4 +1,4 @@
-"""The page `docs/reference/accuracy.md`, made of the kept runs."""
+"""Writes the page `docs/reference/accuracy.md` from the kept runs."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ MARKS: Final = {State.HOLDS: "✓", State.BROKEN: "✗", State.FIGURE: ""}
 NO_CARD: Final = """
 ## No card yet
 
-No real card has been measured yet. The figures below are the simulated driver's: they show how the library behaves on
-our model of a card, and nothing about yours. If you run the kit, please send us the JSON.
+No real card has been measured yet. The figures below come from the simulated driver. They show how the library behaves
+on our model of a card, and say nothing about yours. If you run the kit, please send us the JSON.
 """
 
 
 def _table(rows: Iterable[Row], beside: dict[str, Row]) -> list[str]:
-    """Rows as a table; with the simulated driver's findings beside them, if there are any."""
+    """Rows as a table, beside the simulated driver's findings if there are any."""
     head = ["", "what", "found", *(["simulated"] if beside else [])]
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     left_out = [f"{row.name} ({row.says})" for row in rows if row.state is State.LEFT_OUT]
@@ -61,7 +61,7 @@ def section(report: Report, simulated: Report | None) -> str:
 
 
 def render() -> str:
-    """The whole page."""
+    """The text of the page."""
     simulated = read(SIMULATED) if SIMULATED.exists() else None
     cards = [read(path) for path in sorted(RESULTS.glob("*.json")) if path != SIMULATED]
     sections = [section(report, simulated) for report in cards] or [NO_CARD]

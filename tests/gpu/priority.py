@@ -1,4 +1,4 @@
-"""Priorities: what small requests of high priority wait beside training of low priority."""
+"""Priorities: how long small requests of high priority take beside training of low priority."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from .bed import Bed, Container
     from .report import Part
 
-LOOK_S: Final = 0.2  # the agent looks every 5 s, HAMi's monitor too; here a run is short
+LOOK_S: Final = 0.2  # the agent and HAMi's monitor look every 5 s; runs here are too short for that
 HIGH, LOW = 0, 1
 
 
 def run(bed: Bed, part: Part, seconds: float = 4.0) -> None:
-    """Alone, beside training on the bare card, and with our priority."""
+    """Measure requests alone, beside training on the bare card, and beside training with priorities."""
     rounds = find_rounds(bed)
     bare = bed.bare()
     alone = _requests(bare, None, rounds, seconds)
@@ -45,7 +45,7 @@ def run(bed: Bed, part: Part, seconds: float = 4.0) -> None:
 
 
 def _requests(where: Container, training: Container | None, rounds: int, seconds: float) -> tuple[float, float, int]:
-    """Median and 99th percentile of requests of 500 us each 10 ms, in ms, and how many there were."""
+    """Median and 99th percentile in ms, and number, of requests of 500 us that come every 10 ms."""
     inference = where.load("k_500us")
     inference.json("rounds", rounds)
     trainer = None
@@ -53,7 +53,7 @@ def _requests(where: Container, training: Container | None, rounds: int, seconds
         trainer = training.load("k_10ms")
         trainer.json("rounds", rounds)
         trainer.send("go", int((seconds + 1.5) * 1000))
-    inference.json("request", 1000, 10_000)  # the agent has noticed it by then
+    inference.json("request", 1000, 10_000)  # by the end of this second the agent has noticed the requests
     found = [us / 1000 for us in inference.json("request", int(seconds * 1000), 10_000)["us"]]
     inference.end()
     if trainer is not None:
@@ -64,7 +64,7 @@ def _requests(where: Container, training: Container | None, rounds: int, seconds
 
 @contextmanager
 def _agent(bed: Bed, containers: dict[str, Container]) -> Iterator[None]:
-    """Does what the node's agent does meanwhile: looks at who is active, and says who waits."""
+    """Act as the node's agent: find the active containers, and tell the others to wait."""
     rule = agent_rule()
     tenants = {
         name: rule.Tenant(frozenset({bed.uuid}), container.limits.priority if container.limits else LOW)
@@ -93,7 +93,7 @@ def _agent(bed: Bed, containers: dict[str, Container]) -> Iterator[None]:
 
 
 def agent_rule() -> Any:
-    """The agent's own rule, from its file: its package asks for distributions that may not be here."""
+    """Load the agent's own rule from its file, since its package needs distributions that may be missing here."""
     spec = importlib.util.spec_from_file_location("kit_feedback", ROOT / "vendors/nvidia/src/hami_nvidia/feedback.py")
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,4 @@
-"""What was found: rows with a state, kept as JSON."""
+"""Findings of a run: rows with a state, stored as JSON."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Final
 
 FORMAT: Final = 1
 RESULTS: Final = Path(__file__).resolve().parent / "results"
-"""Where runs are kept that the page shows, one file for each card and driver."""
+"""Folder of the runs that the page shows, one file for each card and driver."""
 SIMULATED: Final = RESULTS / "simulated.json"
 
 
 class State(StrEnum):
-    """What a row says of a property."""
+    """Whether a row's property holds."""
 
     HOLDS = "holds"
     BROKEN = "broken"
@@ -28,10 +28,10 @@ class Row:
     """One property, or one figure without a promise.
 
     Attributes:
-        name: What was tried, unique in its part.
+        name: What was tried. Unique in its part.
         state: Whether the property holds.
         says: The finding in words, with units.
-        figures: The same for programs: numbers in the unit that the name ends in.
+        figures: The finding for programs: numbers, whose names end in the unit.
     """
 
     name: str
@@ -42,39 +42,39 @@ class Row:
 
 @dataclass(slots=True)
 class Part:
-    """The rows of one part, and how long it took."""
+    """The rows of one part, and its duration."""
 
     rows: list[Row] = field(default_factory=list)
     seconds: float = 0.0
 
     def add(self, name: str, holds: bool | None, says: str, **figures: Any) -> Row:
-        """Adds a row; `holds` is None for a figure without a promise."""
+        """Add a row. `holds` is None for a figure without a promise."""
         state = State.FIGURE if holds is None else State.HOLDS if holds else State.BROKEN
         return self.put(Row(name, state, says, figures))
 
     def leave_out(self, name: str, why: str) -> None:
-        """Adds a row that says why something was not tried."""
+        """Add a row that says why something was not tried."""
         self.put(Row(name, State.LEFT_OUT, why))
 
     def put(self, row: Row) -> Row:
-        """Adds a row as it is."""
+        """Add a row unchanged."""
         self.rows.append(row)
         return row
 
     def broken(self) -> list[Row]:
-        """Rows whose property does not hold."""
+        """The rows whose property does not hold."""
         return [row for row in self.rows if row.state is State.BROKEN]
 
 
 @dataclass(slots=True)
 class Report:
-    """All that one run found.
+    """All findings of one run.
 
     Attributes:
-        machine: Card, driver and what else a reader has to know, by name.
-        notices: What makes figures less sure: somebody else on the card, a driver that says little.
-        command: How the kit was called.
-        parts: By name, in the order in which they ran.
+        machine: Card, driver and other facts about the machine, by name.
+        notices: What makes the figures less reliable, such as other processes on the card.
+        command: The command line of the run.
+        parts: Parts by name, in the order of the run.
     """
 
     machine: dict[str, str]
@@ -83,11 +83,11 @@ class Report:
     parts: dict[str, Part] = field(default_factory=dict)
 
     def broken(self) -> list[tuple[str, Row]]:
-        """Part and row of each property that does not hold."""
+        """Part name and row of each property that does not hold."""
         return [(name, row) for name, part in self.parts.items() for row in part.broken()]
 
     def write(self, path: Path) -> None:
-        """Writes it as JSON, one row a line, so that two runs can be compared."""
+        """Write the report as JSON with one row a line, so that two runs can be compared."""
         whole = asdict(self)
         lines = [f'  "format": {FORMAT}']
         lines += [f"  {json.dumps(key)}: {json.dumps(whole[key])}" for key in ("machine", "notices", "command")]
@@ -102,14 +102,14 @@ class Report:
 
 
 def read(path: Path) -> Report:
-    """Reads what `Report.write` wrote.
+    """Read a report that `Report.write` wrote.
 
     Raises:
-        ValueError: It is of another format.
+        ValueError: The file has another format.
     """
     whole = json.loads(path.read_text())
     if whole.get("format") != FORMAT:
-        raise ValueError(f"{path}: format {whole.get('format')}, this kit reads {FORMAT}: run the kit anew")
+        raise ValueError(f"{path}: format {whole.get('format')}, this kit reads {FORMAT}: run the kit again")
     parts = {
         name: Part([Row(row["name"], State(row["state"]), row["says"], row["figures"]) for row in part["rows"]])
         for name, part in whole["parts"].items()

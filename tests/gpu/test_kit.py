@@ -1,4 +1,4 @@
-"""The kit itself, on the simulated driver: it finds nothing wrong there, and sees each property when it is broken."""
+"""The kit on the simulated driver: it finds no fault there, and finds each fault that a test adds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def broken(part: Part) -> set[str]:
 
 
 @pytest.mark.parametrize("run", [doors.run, memory.run, facts.run], ids=lambda run: run.__module__.rpartition(".")[2])
-def test_what_is_promised_holds_on_the_simulated_driver(bed, run):
+def test_promises_hold_on_the_simulated_driver(bed, run):
     part = Part()
     run(bed, part)
     found = ran(part)
@@ -46,7 +46,7 @@ def test_what_is_promised_holds_on_the_simulated_driver(bed, run):
 
 
 def test_shares_calls_and_priorities_are_measured(bed):
-    """Their figures depend on how busy this machine is; virtual time has the exact ones (interpose/tests/compute)."""
+    """The figures depend on how busy this machine is. interpose/tests/compute has exact tests in virtual time."""
     parts = [Part() for _ in range(3)]
     compute.run(bed, parts[0], BRIEF, kinds=("100 us", "1 ms"), limits=(25, 50), pairs=((30, 70),))
     cost.run(bed, parts[1], rounds=50)
@@ -61,7 +61,7 @@ def test_shares_calls_and_priorities_are_measured(bed):
 
 @pytest.fixture
 def containers(bed, monkeypatch):
-    """Changes what every container is made with, or made of."""
+    """Change the arguments of every container, or the container itself."""
 
     def change(how=None, **changed):
         made = Bed.container
@@ -75,7 +75,7 @@ def containers(bed, monkeypatch):
     return change
 
 
-def test_doors_see_a_program_that_is_not_held(bed, containers):
+def test_doors_report_a_program_without_limits(bed, containers):
     containers(lambda container: replace(container, root=None))
     part = Part()
     doors.run(bed, part)
@@ -83,7 +83,7 @@ def test_doors_see_a_program_that_is_not_held(bed, containers):
     assert {"driver API and NVML, from C", "cuGetProcAddress, every version", "cuda-bindings", "nvidia-ml-py"} <= wrong
 
 
-def test_doors_see_a_library_that_prints(bed, tmp_path):
+def test_doors_report_a_library_that_prints(bed, tmp_path):
     source, loud = tmp_path / "loud.c", tmp_path / "loud.so"
     source.write_text(
         '#include <stdio.h>\n__attribute__((constructor)) static void f(void) { fputs("vgpu\\n", stderr); }\n'
@@ -95,7 +95,7 @@ def test_doors_see_a_library_that_prints(bed, tmp_path):
     assert {"driver API and NVML, from C", "cuda-bindings", "nvidia-ml-py"} <= broken(part)
 
 
-def test_memory_sees_a_limit_that_is_not_enforced(bed, containers):
+def test_memory_reports_a_limit_that_is_not_enforced(bed, containers):
     containers(mode=Mode.OBSERVE)
     part = Part()
     memory.run(bed, part)
@@ -103,21 +103,21 @@ def test_memory_sees_a_limit_that_is_not_enforced(bed, containers):
     assert filled | {"two processes together", "cuda-bindings", "numba-cuda"} <= broken(part)
 
 
-def test_memory_sees_a_slice_that_is_too_small(bed, containers):
+def test_memory_reports_a_slice_that_is_too_small(bed, containers):
     containers(memory_mib=memory.LIMIT_MIB // 2)
     part = Part()
     memory.run(bed, part)
     assert {name for name, _, _ in memory.KINDS} <= broken(part)
 
 
-def test_memory_sees_sharing_that_is_not_counted(bed, containers):
+def test_memory_reports_shared_memory_that_is_not_counted(bed, containers):
     containers(mode=Mode.OFF)
     part = Part()
     memory.run(bed, part)
     assert "memory shared by IPC" in broken(part)
 
 
-def test_memory_sees_what_stays_behind(bed, monkeypatch):
+def test_memory_reports_memory_that_is_not_freed(bed, monkeypatch):
     monkeypatch.setattr(Process, "end", lambda self, *, kill=False: 0)
     monkeypatch.setattr(Bed, "__exit__", lambda self, *_: [p.process.kill() for p in self._processes])
     part = Part()
@@ -125,7 +125,7 @@ def test_memory_sees_what_stays_behind(bed, monkeypatch):
     assert {"after exit", "after SIGKILL", "after all of it"} <= broken(part)
 
 
-def test_compute_sees_a_share_that_is_not_held(bed, containers):
+def test_compute_reports_a_share_that_is_not_enforced(bed, containers):
     containers(policy=CorePolicy.DISABLE)
     part = Part()
     limits = Bed.limits
@@ -134,7 +134,7 @@ def test_compute_sees_a_share_that_is_not_held(bed, containers):
     assert {"1 ms at 25 %", "1 ms at 50 %", "1 ms at 20 % beside 80 %"} <= broken(part)
 
 
-def test_cost_sees_a_library_that_is_slow(bed, tmp_path):
+def test_cost_reports_a_slow_library(bed, tmp_path):
     run_compiler(
         ["gcc", "-shared", "-fPIC", "-O1", str(ROOT / "tests/gpu/programs/slow.c"), "-o", f"{tmp_path}/slow.so"]
     )
@@ -144,7 +144,7 @@ def test_cost_sees_a_library_that_is_slow(bed, tmp_path):
     assert broken(part) == {"a launch"}
 
 
-def test_priority_sees_an_agent_that_lets_all_run(bed, monkeypatch):
+def test_priority_reports_an_agent_that_stops_nobody(bed, monkeypatch):
     rule = priority.agent_rule()
     rule.feedback = lambda tenants, words: words
     monkeypatch.setattr(priority, "agent_rule", lambda: rule)
@@ -153,14 +153,14 @@ def test_priority_sees_an_agent_that_lets_all_run(bed, monkeypatch):
     assert broken(part) == {"with our priority"}
 
 
-def test_facts_see_a_driver_that_answers_otherwise(bed, monkeypatch):
+def test_facts_report_a_driver_with_other_answers(bed, monkeypatch):
     monkeypatch.setenv("HAMI_SIM_POOL_STEP_MIB", "32")
     part = Part()
     facts.run(bed, part)
     assert "a pool's reserve with 1 MiB" in broken(part)
 
 
-def test_the_simulated_driver_answers_as_cards_did(bed):
+def test_simulated_driver_answers_as_recorded_cards(bed):
     answers = facts.ask(bed)
     for path in sorted(RESULTS.glob("*.json")):
         card = {row.name: row.figures["answer"] for row in read(path).parts["facts"].rows}
@@ -169,7 +169,7 @@ def test_the_simulated_driver_answers_as_cards_did(bed):
 
 @pytest.mark.gpu
 @pytest.mark.timeout(600)
-def test_all_of_it_holds_on_this_machines_card():
+def test_promises_hold_on_this_machines_card():
     assert kit.main([]) == 0
 
 
@@ -178,7 +178,7 @@ def call(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=env or None)
 
 
-def test_the_library_is_built_by_one_command_and_a_run_is_written_as_json(tmp_path):
+def test_run_builds_the_library_and_writes_json(tmp_path):
     done = call("--simulated", "--parts", "doors,facts", "--json", str(tmp_path / "found.json"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ok     driver API and NVML, from C: sees 3000 MiB" in done.stdout
@@ -188,27 +188,27 @@ def test_the_library_is_built_by_one_command_and_a_run_is_written_as_json(tmp_pa
     assert read(tmp_path / "found.json").command.startswith("python -m tests.gpu --simulated")
 
 
-def test_without_a_card_it_fails_and_does_not_skip():
+def test_run_without_a_card_fails():
     done = call("--library", str(hami_interpose.library()))
     assert done.returncode == 2
-    assert "no NVIDIA card 0 to be seen here: libnvidia-ml.so.1" in done.stderr
+    assert "can't find NVIDIA card 0: libnvidia-ml.so.1" in done.stderr
     assert done.stdout == ""
 
 
-def test_a_part_that_does_not_exist_is_named():
+def test_unknown_part_is_refused_by_name():
     done = call("--simulated", "--parts", "memroy")
     assert done.returncode == 2
-    assert "no part is called 'memroy'; there are doors, memory, facts, compute, priority, cost" in done.stderr
+    assert "unknown part 'memroy'; choose from doors, memory, facts, compute, priority, cost" in done.stderr
 
 
-def test_a_part_that_takes_too_long_says_so_and_its_programs_end(bed):
+def test_part_beyond_its_time_limit_ends_with_a_row(bed):
     part = Part()
     kit.run_part(bed, part, 1, compute.run)
-    assert "not over after 1 s" in part.rows[-1].says
-    assert bed.watch() >= 0, "the observer lives"
+    assert "did not end within 1 s" in part.rows[-1].says
+    assert bed.watch() >= 0, "the observer still runs"
 
 
-def test_a_part_that_fails_is_a_row(bed, monkeypatch):
+def test_exception_in_a_part_becomes_a_row(bed, monkeypatch):
     monkeypatch.setattr(Container, "shell", lambda self: self.start("/nonexistent"))
     part = Part()
     kit.run_part(bed, part, 30, memory.run)
@@ -218,17 +218,17 @@ def test_a_part_that_fails_is_a_row(bed, monkeypatch):
 @pytest.mark.parametrize(
     ("changed", "notice"),
     [
-        ({"processes": 2}, "the card is not ours alone: 2 other processes are on it"),
-        ({"processes": 0, "used": 1 << 40}, "1048576 MiB of the card are in use, by nobody that NVML shows"),
-        ({"processes": None}, "NVML tells no use of single processes"),
-        ({"utilization": False}, "NVML tells no utilization"),
+        ({"processes": 2}, "2 other processes use the card"),
+        ({"processes": 0, "used": 1 << 40}, "1048576 MiB of the card are in use by processes that NVML does not show"),
+        ({"processes": None}, "NVML does not report memory by process"),
+        ({"utilization": False}, "NVML does not report utilization"),
         ({"mig": True}, "the card is in MIG mode"),
     ],
 )
-def test_a_machine_that_is_not_as_it_should_be_is_named(bed, changed, notice):
+def test_unreliable_machine_gets_a_notice(bed, changed, notice):
     bed.card |= changed
     assert any(found.startswith(notice) for found in kit.notices(bed))
 
 
-def test_the_page_is_made_of_the_kept_runs():
+def test_page_is_up_to_date_with_the_kept_runs():
     assert page.PAGE.read_text() == page.render(), "run `python -m tests.gpu --page`"

@@ -1,6 +1,7 @@
 /*
- * facts GROUP: asks a driver what the simulated one has to do likewise, and prints each question, a tab and the answer
- * at once: a driver may end the program at some question. Statuses are CUresult, sizes bytes.
+ * facts GROUP: calls the driver in unusual ways and prints each question, a tab and the answer. The simulated driver
+ * must give the same answers. Each line is flushed at once, since a driver may end the program at some question.
+ * Statuses are CUresult, sizes bytes.
  */
 #include "../../../interpose/tests/programs/driver.h"
 
@@ -19,7 +20,7 @@ static size_t free_now(void) {
     return left;
 }
 
-/* What the device has less after an allocation of so much than before, averaged over a few. */
+/* Device memory that an allocation of this size takes, as the mean over a few. */
 static long long taken_by(size_t bytes) {
     enum { TIMES = 8 };
     CUdeviceptr made[TIMES];
@@ -140,7 +141,7 @@ static void pools(void) {
     fact("cuMemAllocAsync of 0", cuMemAllocAsync(&address, 0, NULL));
 }
 
-/* Whether a graph that still has memory may be launched again, and what a trim gives back. */
+/* Whether a graph that still holds memory can be launched again, and how much a trim frees. */
 static void graphs(void) {
     struct memory_node node = {.type = 1, .location_type = 1, .bytes = 32 * MIB};
     void *graph = NULL, *exec = NULL, *made = NULL;
@@ -160,7 +161,7 @@ static void graphs(void) {
     CHECK(CALL(cuGraphExecDestroy, exec));
 }
 
-/* Events, and launches that are wrong. */
+/* Events, and invalid launches. */
 static void streams(void) {
     void *kernel = find_kernel("k_1ms"), *empty = find_kernel("kernel"), *first = NULL, *second = NULL;
     void *stream = NULL, *idle = NULL;
@@ -171,7 +172,7 @@ static void streams(void) {
     CHECK(CALL(cuEventCreate, &first, 0u));
     CHECK(CALL(cuEventCreate, &second, 0u));
     CHECK(CALL(cuEventRecord, first, stream));
-    /* Long enough that a busy machine asks while they run. */
+    /* Long enough to be still running when a busy machine asks. */
     for (int launch = 0; launch < 100; launch++)
         CHECK(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL));
     CHECK(CALL(cuEventRecord, second, stream));

@@ -1,13 +1,13 @@
 /*
- * load KERNEL [GRAPH]: gives the first device work as it is told, one command a line, and answers each with one line of
- * JSON. KERNEL is one of kernels.ptx; its name says for how many microseconds it runs. With GRAPH, graphs of so many
- * of it are launched instead. Units are kernels.
+ * load KERNEL [GRAPH]: launches work on the first device. Reads one command a line and answers each with one line of
+ * JSON. KERNEL is a kernel of kernels.ptx, whose name has its duration. With GRAPH, the program launches graphs of
+ * GRAPH kernels instead. Units are kernels.
  *
- *   rate              rounds a microsecond, found by running; and used from then on
- *   rounds N          the same, given in thousandths: another process found it on the bare device
- *   go MS             work for MS; answers how many units were complete when: {"marks": [[ns, units], ...]}
- *   bursts MS ON OFF  likewise, but works for ON ms and then rests for OFF
- *   request MS EVERY  one launch each EVERY us; answers from launch to completion: {"us": [...]}
+ *   rate              measures the rounds a microsecond, in thousandths, and uses them from now on
+ *   rounds N          uses N, which another process measured on the bare device
+ *   go MS             works for MS ms; answers the units complete at each mark: {"marks": [[ns, units], ...]}
+ *   bursts MS ON OFF  like go, but works for ON ms and rests for OFF ms in turn
+ *   request MS EVERY  launches once every EVERY us; answers the times from launch to completion: {"us": [...]}
  */
 #include "../../../interpose/tests/programs/driver.h"
 
@@ -47,7 +47,7 @@ static void sleep_until(uint64_t at) {
         nanosleep(&(struct timespec){(time_t)((at - from) / 1000000000u), (long)((at - from) % 1000000000u)}, NULL);
 }
 
-/* How many rounds this device does in a microsecond, in thousandths, from kernels some ms long. */
+/* Rounds that this device runs in a microsecond, in thousandths, measured with kernels of some ms. */
 static uint64_t find_rate(void) {
     uint64_t best = 0;
     for (unsigned times = 0; times < 5; times++) {
@@ -87,7 +87,7 @@ static void complete_batch(void) {
     marks[batch.complete++][1] = batch.units;
 }
 
-/* Works until a time, always some batches ahead, and waits for them. */
+/* Works until a time with some batches always queued, then waits for them. */
 static void work_until(uint64_t at) {
     while (now() < at && batch.complete < MOST - UNDER_WAY) {
         if (batch.launched - batch.complete < UNDER_WAY)

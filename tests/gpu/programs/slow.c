@@ -1,4 +1,4 @@
-/* Stands for a library that costs too much: every launch takes 20 us more. The kit has to notice. */
+/* A library that is too slow: it adds 20 us to every launch. The kit must report it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
