@@ -1,4 +1,4 @@
-"""Archives that contrib/images makes: what is in them, and that the same inputs make the same image."""
+"""Archives that contrib/images makes: their content, and that the same inputs make the same image."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROGRAMS = ["pause", "client-static"]
 
 
 class Archive:
-    """An OCI archive, read as a runtime reads it: every blob by its digest."""
+    """An OCI archive, whose blobs are read by digest, as a runtime reads them."""
 
     def __init__(self, path: Path) -> None:
         with tarfile.open(path) as archive:
@@ -70,7 +70,7 @@ def build(folder: Path, *names: str) -> dict[str, Archive]:
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory) -> tuple[Path, dict[str, Archive]]:
     if not shutil.which("apt-cache"):
-        pytest.skip("images take their files from Debian's packages, and there is no apt here")
+        pytest.skip("apt is missing: images take their files from Debian packages")
     folder = tmp_path_factory.mktemp("images")
     return folder, build(folder, *PROGRAMS)
 
@@ -82,7 +82,7 @@ def sample(source: Path) -> Files:
     return files
 
 
-def test_a_layer_depends_on_names_and_content_alone(tmp_path):
+def test_layer_depends_only_on_names_and_content(tmp_path):
     layers = []
     for number, order in enumerate([["b", "a/c", "a/d"], ["a/d", "b", "a/c"]]):
         source = tmp_path / f"source{number}"
@@ -107,7 +107,7 @@ def test_a_layer_depends_on_names_and_content_alone(tmp_path):
     assert members["opt/x/link"].linkname == "b"
 
 
-def test_an_image_says_how_it_is_run_and_by_which_names_it_is_known(tmp_path):
+def test_image_has_its_command_and_its_names(tmp_path):
     files = Files()
     files.file("/x", "x")
     layer = Layer.write(tmp_path, files, [])
@@ -123,10 +123,10 @@ def test_an_image_says_how_it_is_run_and_by_which_names_it_is_known(tmp_path):
     assert (config["Entrypoint"], config["Cmd"], config["User"]) == (["/x"], ["--help"], "65532:65532")
     assert config["Env"][0].startswith("PATH=/usr/local/sbin:")
     assert config["Env"][1:] == ["A=b"]
-    assert [p.name for p in tmp_path.glob(".*")] == [], "nothing half written is left"
+    assert [p.name for p in tmp_path.glob(".*")] == [], "no partial file is left"
 
 
-def test_the_same_sources_make_the_same_image_in_another_cache(programs, tmp_path):
+def test_same_sources_make_the_same_image_in_another_cache(programs, tmp_path):
     _, first = programs
     again = build(tmp_path, *PROGRAMS)
     assert {n: a.digest for n, a in first.items()} == {n: a.digest for n, a in again.items()}
@@ -134,7 +134,7 @@ def test_the_same_sources_make_the_same_image_in_another_cache(programs, tmp_pat
         assert (programs[0] / f"out/{name}.tar").read_bytes() == (tmp_path / f"out/{name}.tar").read_bytes()
 
 
-def test_the_bill_of_materials_names_what_is_inside(programs, tmp_path):
+def test_bill_of_materials_names_the_content(programs, tmp_path):
     folder, archives = programs
     for name, archive in archives.items():
         root = folder / "out" / name
@@ -149,7 +149,7 @@ def test_the_bill_of_materials_names_what_is_inside(programs, tmp_path):
         assert {r["relatedSpdxElement"] for r in document["relationships"]} >= {image["SPDXID"], program["SPDXID"]}
 
 
-def test_no_shell_and_no_root_where_neither_is_needed(programs, tmp_path):
+def test_program_images_have_no_shell_and_no_root(programs, tmp_path):
     for name, archive in programs[1].items():
         root = archive.unpack(tmp_path / name)
         assert archive.config["config"]["User"] == "65532:65532"
@@ -157,7 +157,7 @@ def test_no_shell_and_no_root_where_neither_is_needed(programs, tmp_path):
         assert not list(root.rglob("sh")) + list(root.rglob("bash"))
 
 
-def test_the_static_client_says_what_it_sees_and_ends_when_told(programs, tmp_path):
+def test_static_client_prints_its_view_and_ends_on_a_signal(programs, tmp_path):
     program = programs[1]["client-static"].unpack(tmp_path) / "client"
     with subprocess.Popen([program], stdout=subprocess.PIPE, text=True) as running:
         said = json.loads(running.stdout.readline())
@@ -166,22 +166,22 @@ def test_the_static_client_says_what_it_sees_and_ends_when_told(programs, tmp_pa
         assert running.wait(30) == 0
 
 
-def test_the_sandbox_process_reaps_and_ends_when_told(programs, tmp_path):
+def test_sandbox_process_reaps_children_and_ends_on_a_signal(programs, tmp_path):
     program = programs[1]["pause"].unpack(tmp_path) / "pause"
-    # A shell that becomes the program once it has a child which ends later.
+    # The shell starts a child that ends later, then becomes the program by exec.
     script = f"sleep 0.3 & echo $!; exec {program}"
     with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True) as running:
         orphan = Path("/proc") / running.stdout.readline().strip()
         deadline = time.monotonic() + 60
         while orphan.exists():
-            assert time.monotonic() < deadline, "a dead child stays a zombie"
+            assert time.monotonic() < deadline, "an ended child remains a zombie"
             time.sleep(0.02)
         assert running.poll() is None
         running.terminate()
         assert running.wait(30) == 128 + signal.SIGTERM
 
 
-def test_a_machine_without_the_tools_is_told_what_to_get(tmp_path, monkeypatch, capsys):
+def test_missing_tool_is_reported_with_its_package(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     out = ["--out", str(tmp_path / "out"), "--cache", str(tmp_path / "cache"), "--only"]
     assert main([*out, "scheduler"]) == 1
@@ -201,7 +201,7 @@ def wheel(path: Path, **members: str) -> Path:
     return path
 
 
-def test_a_wheel_becomes_modules_and_commands(tmp_path):
+def test_wheel_becomes_modules_and_commands(tmp_path):
     points = "[console_scripts]\nx = hami_x.cli:main\n\n[hami.vendors]\nx = hami_x\n"
     members = {
         "hami_x/__init__.py": "",
@@ -217,14 +217,14 @@ def test_a_wheel_becomes_modules_and_commands(tmp_path):
     assert "/usr/local/bin/tool" not in files.names()
 
 
-def test_a_wheel_may_not_leave_its_folder(tmp_path):
+def test_wheel_with_a_path_outside_its_folder_is_refused(tmp_path):
     bad = wheel(tmp_path / "hami_x-1.0-py3-none-any.whl", **{"../outside.py": "1"})
     with pytest.raises(BuildError, match="outside"):
         wheels.unpack(bad, Files(), tmp_path / "site")
     assert not (tmp_path / "outside.py").exists()
 
 
-def test_the_containerfile_says_of_each_image_what_its_recipe_says():
+def test_containerfile_agrees_with_the_recipe_of_each_image():
     text = (ROOT / "contrib/images/Containerfile").read_text()
     stages = re.findall(r"^FROM scratch AS (\S+)\n((?:.+\n)+)", text, re.MULTILINE)
     assert [name for name, _ in stages] == ["scheduler", "agent"]
@@ -265,7 +265,7 @@ def test_scheduler_and_agent_are_reproducible_and_start(tmp_path):
 def vendor_wheel(
     folder: Path, name: str = "hami_acme-0.1.0-py3-none-any.whl", points: str = "", needs: str = ""
 ) -> Path:
-    """A vendor's wheel, as small as it can be."""
+    """A minimal wheel of a vendor."""
     info = "hami_acme-0.1.0.dist-info"
     with zipfile.ZipFile(folder / name, "w") as archive:
         archive.writestr("hami_acme/__init__.py", "class Acme: ...\n")
@@ -274,7 +274,7 @@ def vendor_wheel(
     return folder / name
 
 
-def test_vendor_wheel_says_what_it_needs_and_serves(tmp_path):
+def test_vendor_wheel_has_its_requirements_and_entry_points(tmp_path):
     needs = "Requires-Dist: hami<0.2,>=0.1\nRequires-Dist: acme-driver>=2\nRequires-Dist: pytest; extra == 'test'\n"
     found = wheels.given(vendor_wheel(tmp_path, needs=needs))
     assert (found.name, found.node_sides) == ("hami-acme", ("acme",))
@@ -292,7 +292,7 @@ def test_vendor_wheel_says_what_it_needs_and_serves(tmp_path):
         ("hami_acme-0.1.0-cp311-cp311-manylinux_2_17_aarch64.whl", b"", "not for the image's machine"),
     ],
 )
-def test_file_that_is_no_wheel_for_the_image_is_named(tmp_path, capsys, name, content, words):
+def test_file_that_is_no_wheel_for_the_image_is_refused(tmp_path, capsys, name, content, words):
     path = tmp_path / name
     if content == b"":
         vendor_wheel(tmp_path, name)
@@ -302,7 +302,7 @@ def test_file_that_is_no_wheel_for_the_image_is_named(tmp_path, capsys, name, co
     assert words in capsys.readouterr().err
 
 
-def test_agent_without_a_node_side_is_refused(tmp_path, capsys):
+def test_agent_image_without_a_node_side_is_refused(tmp_path, capsys):
     words = ["--out", str(tmp_path / "out"), "--cache", str(tmp_path / "cache"), "--only", "agent-vendor"]
     assert main(words) == 1
     assert "--vendor-wheel FILE" in capsys.readouterr().err

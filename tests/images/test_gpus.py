@@ -1,4 +1,4 @@
-"""Simulated GPUs of a bed's node, taken in by the ordinary door: NVML below the driver root, NVIDIA's own CDI spec."""
+"""The agent finds a bed's simulated GPUs like real ones: by NVML below the driver root, and NVIDIA's own CDI spec."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hami_interpose import sim
 
 from tests.e2e.bed import gpus
 
-# The agent's NVIDIA side, told of a driver root and a CDI folder as on any node. Own process: a driver library stays
-# with the cards it has seen first.
+# The agent's NVIDIA side with a driver root and a CDI folder, as on any node. It needs a process of its own, because a
+# loaded driver library keeps the first cards that it saw.
 NODE = """
 import json
 import os
@@ -42,7 +42,7 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     if os.getuid() != 0:
-        pytest.skip("device nodes can be made by root only")
+        pytest.skip("making device nodes needs root")
     folder = tmp_path_factory.mktemp("node")
     gpus.prepare(folder, "a100x2")
     return folder
@@ -62,7 +62,7 @@ def agent(root, script=NODE, **env):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_device_nodes_are_numbered_as_nvidias(root):
+def test_device_nodes_have_nvidias_numbers(root):
     numbers = {}
     for node in (root / "dev").iterdir():
         found = node.stat()
@@ -75,7 +75,7 @@ def test_device_nodes_are_numbered_as_nvidias(root):
     assert set(numbers) == {"nvidia0", "nvidia1", *gpus.CONTROL}
 
 
-def test_the_spec_names_cards_by_index_and_uuid_and_all(root):
+def test_cdi_spec_names_cards_by_index_by_uuid_and_all(root):
     spec = yaml.safe_load((root / "etc/cdi/nvidia.yaml").read_text())
     with sim.State(root / "opt/nvidia-sim/state") as state:
         uuids = [card.uuid for card in state.devices]
@@ -88,7 +88,7 @@ def test_the_spec_names_cards_by_index_and_uuid_and_all(root):
         assert (root / mount["hostPath"].lstrip("/")).exists()
 
 
-def test_the_agent_finds_nvml_below_the_driver_root_and_the_files_in_the_spec(root):
+def test_agent_finds_nvml_in_driver_root_and_files_in_the_spec(root):
     said = agent(root)
     assert said["nvml"] == str(root / "opt/nvidia-sim/lib/libnvidia-ml.so.1")
     assert [(index, healthy) for index, _, healthy, _ in said["devices"]] == [(0, True), (1, True)]
@@ -103,13 +103,13 @@ def test_the_agent_finds_nvml_below_the_driver_root_and_the_files_in_the_spec(ro
     assert "/usr/local/vgpu/libvgpu.so" in said["mounts"]
 
 
-def test_without_a_spec_the_driver_root_is_searched(root, tmp_path):
+def test_agent_without_a_spec_searches_the_driver_root(root, tmp_path):
     said = agent(root, CDI=str(tmp_path), HAMI_NVIDIA_CONTAINER_LIBRARY_DIR="/usr/local/nvidia/lib64")
     host = str(root / "opt/nvidia-sim/lib/libcuda.so.1")
     assert said["mounts"]["/usr/local/nvidia/lib64/libcuda.so.1"] == [host, True]
 
 
-def test_preparing_again_changes_nothing(root):
+def test_second_preparation_changes_nothing(root):
     def everything():
         return {p: (p.stat().st_mtime_ns, p.stat().st_ino) for p in root.rglob("*") if p.name != "nvidia.yaml"}
 

@@ -1,4 +1,4 @@
-"""The template's vendor, installed for a test, with devices that are folders and files."""
+"""Installs the template's vendor for a test. Its devices are folders and files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEMPLATE = Path(__file__).parents[2] / "contrib" / "template"
 
 
 def installed(root: Path, package: Path = TEMPLATE) -> Iterator[Path]:
-    """Install a vendor's package into a folder that this process and its children import from, for as long as asked."""
+    """Install a vendor's package for the time of the context, for imports in this process and its children."""
     site = root / "site"
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
     pip = [sys.executable, "-m", "pip", "install", "-q", *options, "--target", str(site), str(package)]
@@ -29,7 +29,7 @@ def installed(root: Path, package: Path = TEMPLATE) -> Iterator[Path]:
 
 
 def devices(root: Path, count: int = 2) -> dict[str, str]:
-    """Fake devices of 32,768 MiB each; the environment that leads the vendor's node side to them."""
+    """Make fake devices of 32,768 MiB each. Returns the variables that tell the vendor's node side about them."""
     sysfs, dev = root / "sysfs", root / "dev"
     dev.mkdir(parents=True)
     for index in range(count):

@@ -1,4 +1,4 @@
-"""What the integration tests share: pods made on the fly, and the comparison of slices seen with slices booked."""
+"""Shared by the integration tests: pods, and the comparison of the slices they see with the slices booked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALLOCATED = "hami.io/vgpu-devices-allocated"
 
 
 def container(name: str, memory: int | None, count: int = 1, *, command: list[str] | None = None) -> dict[str, Any]:
-    """A container that asks for a slice (None: no device) and prints what it sees."""
+    """A container that asks for a slice and prints the cards that it sees. Memory None: it asks for no device."""
     body: dict[str, Any] = {"name": name, "image": "hami-probe", "command": command or ["cuda-probe", "look"]}
     if memory is None:
         body["command"] = command or ["true"]
@@ -32,7 +32,7 @@ def pod(name: str, containers: list[dict[str, Any]], init: list[dict[str, Any]] 
 
 
 def booked(pod: dict[str, Any]) -> dict[str, list[tuple[str, int]]]:
-    """Container name → (uuid, MiB) of each slice, out of the pod's own annotation, read by hand."""
+    """Container name → (uuid, MiB) of each slice, from the pod's annotation, parsed without the product's code."""
     names = [c["name"] for c in [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]]
     lists = pod["metadata"]["annotations"][ALLOCATED].split(";")
     found = {}
@@ -43,7 +43,7 @@ def booked(pod: dict[str, Any]) -> dict[str, list[tuple[str, int]]]:
 
 
 async def seen(stage: GpuStage, name: str, container: str) -> list[tuple[str, int]] | None:
-    """(uuid, MiB) of each card as the program in the container saw it; None: it printed nothing yet."""
+    """(uuid, MiB) of each card that the program in the container saw. None if it has printed nothing yet."""
     lines = [line for line in (await stage.log(name, container)).splitlines() if line.startswith("{")]
     if not lines:
         return None
@@ -51,7 +51,7 @@ async def seen(stage: GpuStage, name: str, container: str) -> list[tuple[str, in
 
 
 async def wrong_slices(stage: GpuStage, pods: list[dict[str, Any]]) -> list[str]:
-    """Every container whose program saw anything else than its own booking and its own request."""
+    """Describe each container whose program saw something other than its booking and its request."""
     now = await stage.pods()
     found = []
     for wanted in pods:
@@ -70,7 +70,7 @@ async def wrong_slices(stage: GpuStage, pods: list[dict[str, Any]]) -> list[str]
 
 
 async def all_end(stage: GpuStage, names: set[str], limit_s: float) -> dict[str, str]:
-    """Wait until these pods have ended; pods that have not, with why."""
+    """Wait until these pods have succeeded. Returns the others, with the reason."""
     from hami_core.testing.stage import refusal_of
 
     loop = asyncio.get_running_loop()
@@ -89,10 +89,10 @@ async def all_end(stage: GpuStage, names: set[str], limit_s: float) -> dict[str,
 
 
 async def replace_rejected(stage: GpuStage, pods: list[dict[str, Any]]) -> int:
-    """Do what a Job's controller does: make pods anew that the kubelet rejected at admission; how many.
+    """Like a Job's controller, replace pods that the kubelet rejected at admission. Returns how many.
 
-    The kubelet rejects for good what arrives while a device plugin is away; no plugin can change that. Such a pod never
-    ran. Anything else that failed is left as it is.
+    A pod that arrives while its device plugin is away is rejected and never runs. No plugin can change that. Pods that
+    failed otherwise stay as they are.
     """
     now, replaced = await stage.pods(), 0
     for wanted in pods:

@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def short(request):
-    """A folder with a short path: unix sockets lie in it. Kept, and named, when a test of the module failed."""
+    """A folder with a path short enough for Unix sockets. It is kept, and printed, if a test of the module fails."""
     folder = Path(tempfile.mkdtemp(prefix="hami-"))
     failed = request.session.testsfailed
     yield folder

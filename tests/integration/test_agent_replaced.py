@@ -1,4 +1,4 @@
-"""An agent is replaced while pods keep coming: each waits for the next agent, and the kubelet rejects none."""
+"""An agent is replaced while pods arrive: pods wait for the next agent, and the kubelet rejects none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.integration.bed import all_end, container, pod, wrong_slices
 
 NODE = "gpu-1"
 PATIENT = {"resync_seconds": 1.0, "status_seconds": 8.0}
-"""A kubelet that publishes late that an agent is away, as real ones do."""
+"""Settings of a kubelet that, like a real one, reports an absent agent late."""
 
 
 async def label(stage: GpuStage) -> str:
@@ -21,7 +21,7 @@ async def label(stage: GpuStage) -> str:
 
 
 async def told(stage: GpuStage) -> set[str]:
-    """What pods were told."""
+    """Messages of all events."""
     events = await stage.call("GET", "/api/v1/namespaces/default/events")
     return {event["message"] for event in events["items"]}
 
@@ -53,5 +53,5 @@ async def test_no_pod_is_rejected_while_its_agent_is_replaced(short):
         assert not left, f"of {len(pods)} pods: {left}"
         assert not await wrong_slices(stage, pods)
         reason = "the node's nvidia agent is being replaced"
-        assert any(reason in message for message in await told(stage)), "pods came meanwhile, and were told"
-        print(f"{len(pods)} pods over two agents replaced", flush=True)
+        assert any(reason in message for message in await told(stage)), "an event gave pods the reason"
+        print(f"{len(pods)} pods while two agents were replaced", flush=True)

@@ -1,4 +1,4 @@
-"""The main job, as a user runs it."""
+"""`hami demo` as a user runs it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pod(result, name):
     return next(pod for pod in result["pods"] if pod["name"] == name)
 
 
-def test_every_container_gets_exactly_what_it_asked_for(result):
+def test_every_container_gets_exactly_its_request(result):
     assert result["ok"]
     assert result["overshoot_bytes"] == 0
     assert result["limit_mib_equal_to_request"]
@@ -47,7 +47,7 @@ def test_every_container_gets_exactly_what_it_asked_for(result):
     assert asked[("dave", "main")] == [10_000, 10_000]
 
 
-def test_two_pods_share_one_card_and_the_whole_card_is_shared_with_nobody(result):
+def test_two_pods_share_a_card_and_nobody_shares_a_whole_card(result):
     cards = {
         name: {d["uuid"] for c in pod(result, name)["containers"] for d in c["devices"]}
         for name in ("alice", "bob", "dave", "erin")
@@ -56,14 +56,14 @@ def test_two_pods_share_one_card_and_the_whole_card_is_shared_with_nobody(result
     assert not cards["erin"] & (cards["alice"] | cards["bob"] | cards["dave"])
 
 
-def test_the_pod_that_fits_nowhere_says_why(result):
+def test_pod_that_fits_nowhere_is_pending_with_the_reason(result):
     carol = pod(result, "carol")
     assert carol["phase"] == "Pending"
     assert "CardInsufficientMemory" in carol["reason"]
     assert "needs 200000 MiB" in carol["explanation"]
 
 
-def test_allocation_stops_at_the_last_block_with_the_right_error(result):
+def test_allocation_stops_at_the_limit_with_the_right_error(result):
     filled = [d for p in result["pods"] for c in p["containers"] for d in c["devices"] if d["refusal"] is not None]
     assert len(filled) == 4
     assert {d["refusal"] for d in filled} == {2}

@@ -1,4 +1,4 @@
-"""`hami demo` with a vendor that is not NVIDIA, and with manifests of a user's own."""
+"""`hami demo` with another vendor than NVIDIA, and with a user's own manifests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def env_options(env):
     return [word for name, value in env.items() for word in ("--agent-env", f"{name}={value}")]
 
 
-def test_any_vendors_pods_are_told_of(short):
+def test_demo_reports_pods_of_any_vendor(short):
     env = acme.devices(short / "two")
     pods = [acme.pod("trainer", 3000, 2), acme.pod("job", 1000, command="true"), acme.pod("large", 40_000)]
     file = written(short / "pods.yaml", *pods)
@@ -56,7 +56,7 @@ def test_any_vendors_pods_are_told_of(short):
     assert "CardInsufficientMemory" in large["reason"]
 
 
-def test_pod_that_fails_or_is_denied_is_no_success(short):
+def test_demo_fails_if_a_pod_fails_or_is_denied(short):
     env = acme.devices(short / "three", count=1)
     pods = [acme.pod("broken", 1000, command="false"), acme.pod("wrong", -5)]
     file = written(short / "bad.yaml", *pods)
@@ -68,7 +68,7 @@ def test_pod_that_fails_or_is_denied_is_no_success(short):
     assert "Not as it should be" in text
 
 
-def test_users_share_of_a_gpu_is_judged_by_the_vendors_reading(short):
+def test_demo_judges_a_share_by_the_vendors_parsing(short):
     ordinary = acme.pod("ordinary", 1)
     ordinary["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 2000}}
     chooser = yaml.safe_load((ROOT / "contrib/examples/selectors.yaml").read_text())
@@ -101,7 +101,7 @@ def test_users_share_of_a_gpu_is_judged_by_the_vendors_reading(short):
     ],
     ids=["vendor", "manifests", "node-side", "agent-env", "gpu", "gpu-nodes", "nodes", "devices"],
 )
-def test_error_names_what_is_missing(short, arguments, words):
+def test_wrong_option_is_refused_with_what_is_missing(short, arguments, words):
     file = written(short / "any.yaml", acme.pod("p", 1))
     done = demo(*(word.format(pods=file) for word in arguments))
     assert done.returncode == 1, done.stderr

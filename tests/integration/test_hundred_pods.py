@@ -1,4 +1,4 @@
-"""One hundred pods at once on one node of eight cards: each container has exactly its own slice."""
+"""One hundred pods at once on a node of eight cards: each container gets exactly its own slice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PODS = 100
 
 
 def crowd(rng: random.Random) -> list[dict]:
-    """Pods of different sizes; init containers, sidecars and several containers among them."""
+    """Pods of different sizes, some with init containers, sidecars or several containers."""
     pods = []
     for number in range(PODS):
         sizes = iter(rng.sample(range(700, 9000), 8))
@@ -49,11 +49,11 @@ async def rounds(short, seeds) -> None:
 
 
 @pytest.mark.timeout(600)
-async def test_each_container_has_exactly_its_own_slice(short):
+async def test_each_of_a_hundred_pods_gets_exactly_its_slices(short):
     await rounds(short, range(2))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(14400)
-async def test_each_container_has_exactly_its_own_slice_for_long(short):
+async def test_hundred_pods_get_their_slices_over_many_rounds(short):
     await rounds(short, range(1000, 1200))

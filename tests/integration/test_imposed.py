@@ -1,4 +1,4 @@
-"""An administrator's overwriteEnv holds in a running cluster, also for what kubectl debug adds to a pod."""
+"""An administrator's overwriteEnv applies in a running cluster, also to containers that kubectl debug adds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TELL = ["sh", "-c", "echo visible=$NVIDIA_VISIBLE_DEVICES; exec sleep 60"]
 
 
 async def change(stage: GpuStage, body: Any, kind: str) -> Any:
-    """What ``kubectl debug`` does."""
+    """Change a pod as ``kubectl debug`` does."""
     path = "/api/v1/namespaces/default/pods/free/ephemeralcontainers"
     headers = {"Content-Type": f"application/{kind}+json"}
     async with stage.session.patch(path, json=body, headers=headers) as answer:
@@ -24,7 +24,7 @@ async def change(stage: GpuStage, body: Any, kind: str) -> Any:
 
 
 @pytest.mark.timeout(120)
-async def test_nobody_without_devices_sees_the_cards(short):
+async def test_containers_without_devices_see_no_cards(short):
     config = short / "device-config.yaml"
     config.write_text("nvidia: {overwriteEnv: true, gpuCorePolicy: force}\n")
     flags = [f"--device-config-file={config}"]

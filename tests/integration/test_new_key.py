@@ -1,4 +1,4 @@
-"""A new signing key while pods wait: the agent reads it while it runs, and who was refused for want of it starts."""
+"""A new signing key is published while pods wait: the running agent reads it, and the refused pods start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hami_core.wire.signature import generate_private_key, key_id, private_key_p
 from tests.integration.bed import all_end, container, pod, wrong_slices
 
 
-async def test_a_pod_signed_with_an_unknown_key_starts_once_the_key_is_published(short):
+async def test_pod_signed_with_unknown_key_starts_once_it_is_published(short):
     async with GpuStage(short / "k", [GpuNode("gpu-1", "a100x2")], kubelet={"resync_seconds": 2.0}) as stage:
         agent = stage.parts["agent:gpu-1"]
         key = generate_private_key()
@@ -29,5 +29,5 @@ async def test_a_pod_signed_with_an_unknown_key_starts_once_the_key_is_published
             file.write(public_key_pem(key.public_key()))
         assert not await all_end(stage, {"waits"}, 60)
         assert not await wrong_slices(stage, [waits])
-        assert agent.process.pid == before, "the same agent"
+        assert agent.process.pid == before, "the agent was not restarted"
         assert agent.process.poll() is None

@@ -1,4 +1,4 @@
-"""A machine without mount namespaces: containers are told by environment what they would have been given by mounts."""
+"""A machine without mount namespaces: containers get paths in variables instead of mounts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PODS = [
 
 
 @pytest.mark.timeout(240)
-async def test_limits_hold_in_reduced_mode_too_and_the_output_says_so(short):
+async def test_limits_hold_in_reduced_mode_and_the_log_names_it(short):
     async with GpuStage(short / "reduced", [GpuNode("gpu-1", "h100x2")], kubelet={"reduced": True}) as stage:
         for entry in PODS:
             await stage.submit(entry)

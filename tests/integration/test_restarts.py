@@ -1,4 +1,4 @@
-"""Any part may be killed at any moment: every pod still ends with its own slice."""
+"""If any part is killed at any moment, every pod still ends with its own slice."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def kills(short, seed: int, points: int) -> None:
 
 
 async def submit_again(stage: GpuStage, entry: dict) -> None:
-    """Submit as a controller would: again until the API server has taken it (its webhook may be down)."""
+    """Retry, like a controller, until the API server accepts the pod: its webhook may be down."""
     for _ in range(200):
         try:
             await stage.submit(entry)
@@ -66,11 +66,11 @@ async def submit_again(stage: GpuStage, entry: dict) -> None:
 
 
 @pytest.mark.timeout(900)
-async def test_every_pod_ends_with_its_own_slice_whatever_is_killed(short):
+async def test_pods_end_with_their_slices_after_any_kill(short):
     await kills(short, seed=1, points=10)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-async def test_every_pod_ends_with_its_own_slice_whatever_is_killed_for_long(short):
+async def test_pods_end_with_their_slices_after_many_kills(short):
     await kills(short, seed=2, points=50)

@@ -1,4 +1,4 @@
-"""A runtime that drops CDI names: in serial mode each container has its slice all the same, and none is unlimited."""
+"""A runtime that ignores CDI names: in serial mode each container still gets its slice, and none is unlimited."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODE = "hami.io/agent-mode"
 
 
 def crowd(seed: int) -> list[dict]:
-    """Pods of different sizes: init containers, sidecars, two cards, and neighbours that ask for nothing."""
+    """Pods of different sizes, with init containers, sidecars, two cards, and containers without devices."""
     rng = random.Random(seed)
     sizes = iter(rng.sample(range(700, 9000), 4 * PODS))
     pods = []
@@ -43,11 +43,11 @@ LIES = [
     {"name": "CUDA_DISABLE_CONTROL", "value": "true"},
     {"name": "GPU_CORE_UTILIZATION_POLICY", "value": "disable"},
 ]
-"""What a pod may say of its devices; kubelet and runtime let it win over what Allocate answered."""
+"""Variables of a pod about its devices. Kubelet and runtime prefer them to those that Allocate answered."""
 
 
 def liar(name: str, memory: int) -> dict:
-    """A pod of an init container, a sidecar and an app container that all lie, and tell what they see."""
+    """A pod whose init container, sidecar and app all set these variables, and print the cards that they see."""
     tell = ["sh", "-c", "echo visible=$NVIDIA_VISIBLE_DEVICES; exec cuda-probe look"]
     init, side, main = (container(part, memory + n, command=tell) for n, part in enumerate(("init", "side", "main")))
     side |= {"restartPolicy": "Always", "command": [*tell[:2], f"{tell[2]} 60"]}
@@ -55,7 +55,7 @@ def liar(name: str, memory: int) -> dict:
 
 
 async def mode(stage: GpuStage) -> str:
-    """The mode the node's agent has told the scheduler."""
+    """The mode that the node's agent has published for the scheduler."""
     node = await stage.call("GET", "/api/v1/nodes/n1")
     return node["metadata"]["annotations"].get(MODE, "")
 
@@ -68,7 +68,7 @@ async def submit_and_check(stage: GpuStage, pods: list[dict]) -> None:
 
 
 @pytest.mark.timeout(240)
-async def test_each_container_has_exactly_its_own_slice_without_cdi(short):
+async def test_each_container_gets_exactly_its_slice_without_cdi(short):
     node = GpuNode("n1", "a100x4", split=20)
     async with GpuStage(short / "always", [node], kubelet=NO_CDI, agent=["--serial=always"]) as stage:
         assert await mode(stage) == "serial"
@@ -82,14 +82,14 @@ async def test_each_container_has_exactly_its_own_slice_without_cdi(short):
         async with asyncio.timeout(30):
             while "NVIDIA_VISIBLE_DEVICES would win" not in str(await stage.call("GET", "/api/v1/events")):
                 await asyncio.sleep(0.2)
-        assert not list(stage.cluster.node("n1").cdi_dir.iterdir()), "no specification is written"
+        assert not list(stage.cluster.node("n1").cdi_dir.iterdir()), "serial mode writes no CDI spec"
         phases = {n: p["metadata"]["annotations"]["hami.io/bind-phase"] for n, p in (await stage.pods()).items()}
-        assert phases.pop("bypassing") == "failed", "the next pod need not wait for it"
+        assert phases.pop("bypassing") == "failed", "the next pod does not wait for this one"
         assert set(phases.values()) == {"success"}
 
 
 @pytest.mark.timeout(240)
-async def test_auto_finds_out_and_no_container_has_a_card_until_it_did(short):
+async def test_auto_mode_detects_missing_cdi_before_giving_out_cards(short):
     node = GpuNode("n1", "a100x4", split=20)
     flags = ["--serial=auto", "--reconcile-interval=0.5"]
     async with GpuStage(short / "auto", [node], kubelet=NO_CDI, agent=flags) as stage:
@@ -100,8 +100,8 @@ async def test_auto_finds_out_and_no_container_has_a_card_until_it_did(short):
             while await mode(stage) != "serial":
                 await asyncio.sleep(0.1)
         seen = await stage.log("first", "main")
-        assert seen.count("cannot access") == 3, f"no card, no limits: {seen}"
+        assert seen.count("cannot access") == 3, f"expected no card and no limits: {seen}"
         await submit_and_check(stage, crowd(2))
         await stage.restart("agent:n1")
         await submit_and_check(stage, [pod("again", [container("main", 1234)])])
-        assert await mode(stage) == "serial", "what was learnt is kept"
+        assert await mode(stage) == "serial", "the detected mode survives a restart"

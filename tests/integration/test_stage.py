@@ -1,4 +1,4 @@
-"""The public stage: any installed vendor on the embedded cluster, as its author tests it."""
+"""`hami_core.testing.Stage`: any installed vendor on the embedded cluster, as the vendor's author tests it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_example_of_the_docstring_runs(short):
     await names["example"]()
 
 
-async def test_pods_run_end_or_wait_and_say_why(short):
+async def test_pods_run_end_or_wait_with_the_reason(short):
     env = acme.devices(short / "two")
     nodes = [StageNode("npu-1", env=env), StageNode("npu-2", env=env, labels={"zone": "b"})]
     async with Stage(short / "s", nodes, vendors=["acme"]) as stage:
@@ -60,8 +60,8 @@ async def test_pods_run_end_or_wait_and_say_why(short):
             await stage.container("large")
 
 
-async def test_pods_of_another_device_plugin_run_one_after_the_other(short):
-    """A vendor without a node side: the stage stands in for its device plugin, which lets the next pod be bound."""
+async def test_pods_of_a_vendor_without_node_side_run_in_turn(short):
+    """For a vendor without a node side, the stage acts as its device plugin and so frees the node for the next pod."""
     manifest = yaml.safe_load(ASCEND.read_text())
     node = StageNode("a", annotations=manifest["metadata"]["annotations"], capacity=manifest["status"]["capacity"])
     async with Stage(short / "a", [node], vendors=["ascend"]) as stage:
@@ -76,19 +76,19 @@ async def test_pods_of_another_device_plugin_run_one_after_the_other(short):
             assert pod["metadata"]["annotations"][family.allocated_key]
 
 
-async def test_vendor_that_is_not_installed_is_named(short):
+async def test_vendor_that_is_not_installed_is_refused_by_name(short):
     with pytest.raises(ConfigError, match=r"acmee.*acme"):
         async with Stage(short / "x", [StageNode("n")], vendors=["acmee"]):
             pass
 
 
-async def test_node_without_devices_says_what_the_node_side_said(short):
+async def test_node_without_devices_fails_with_the_node_sides_error(short):
     with pytest.raises(StageError, match=r"agent:n: devices can't be discovered.*/nowhere does not exist"):
         async with Stage(short / "y", [StageNode("n", env={"HAMI_ACME_SYSFS": "/nowhere"})], vendors=["acme"]):
             pass
 
 
-async def test_vendor_without_node_side_needs_annotated_nodes(short):
+async def test_vendor_without_node_side_fails_without_annotated_nodes(short):
     with pytest.raises(ConfigError, match=r"ascend: has no node side.*node n .*annotations"):
         async with Stage(short / "z", [StageNode("n")], vendors=["ascend"]):
             pass

@@ -1,4 +1,4 @@
-"""The chart with HAMi's own values, which switch on vendors that have no package: their pods are refused by name."""
+"""HAMi's own values switch on vendors that have no package here: the chart takes them and their pods are refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def installed() -> dict[str, dict[str, Any]]:
-    """The chart's objects by kind and name."""
+    """Objects of the rendered chart by kind and name."""
     objects = [
         m.content for m in render(Chart.read(), yaml.safe_load(HAMIS.read_text()), Release(kube_version="1.36.3"))
     ]
@@ -42,7 +42,7 @@ def installed() -> dict[str, dict[str, Any]]:
 
 @asynccontextmanager
 async def running(installed, short: Path):
-    """The embedded cluster with what the chart gives kube-scheduler, the webhook and our scheduler."""
+    """Run the embedded cluster with the chart's settings for kube-scheduler, webhook and scheduler."""
     verbs, admission = free_port(), free_port()
     files = ensure_self_signed(short / "tls", ["127.0.0.1"])
     config = yaml.safe_load(installed["ConfigMap/hami-scheduler"]["data"]["config.yaml"])
@@ -125,7 +125,7 @@ def told(found: dict[str, Any]) -> str:
     return " ".join(c.get("message", "") for c in found["status"].get("conditions", []))
 
 
-async def test_hamis_values_refuse_by_name_what_has_no_package(installed, short):
+async def test_pods_of_vendors_without_package_are_refused_by_name(installed, short):
     async with running(installed, short) as session:
         for number, resource in enumerate(UNSERVED):
             denied = await call(session, PODS, pod(f"a{number}", resource))

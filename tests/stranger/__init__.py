@@ -1,1 +1,1 @@
-"""A stranger's vendor, from an empty folder to a card in a container."""
+"""A third party's vendor package, from an empty folder to a card in a container."""

@@ -1,7 +1,7 @@
-"""The Acme NPU, as somebody builds it who has the project's pages alone: from wheels, in an empty folder.
+"""The Acme NPU, built as a third party would by the project's pages: with wheels, in an empty folder.
 
-512 MiB granularity, two types of cards, two cards only as a wired pair, and a node side that hands over ``/dev/acmeN``
-and a variable. `npu/` is the whole package.
+`npu/` is the whole package. It has memory in steps of 512 MiB, two card types, and two cards only as a wired pair. Its
+node side gives containers ``/dev/acmeN`` and a variable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(420)
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory):
-    """A folder with a virtual environment of wheels and nothing of this checkout on its path; and four cards."""
+    """A folder with four cards, and a virtual environment of our wheels without this checkout on its path."""
     folder = tmp_path_factory.mktemp("npu")
     shutil.copytree(NPU, folder / "acme-npu", ignore=shutil.ignore_patterns("__pycache__"))
     sources = [ROOT, folder / "acme-npu"]
@@ -41,7 +41,7 @@ def machine(tmp_path_factory):
     subprocess.run([*pip, "-w", folder / "wheels", *sources], check=True, cwd=folder)
     subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", folder / "venv"], check=True)
     python = folder / "venv/bin/python"
-    # Third parties' packages are those of this environment; ours are hidden by the wheels, by their place on the path.
+    # Dependencies come from this environment. Its own copies of our packages come later on the path than the wheels.
     site = subprocess.run(
         [python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"],
         check=True,
@@ -64,7 +64,7 @@ def machine(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def hami(machine):
-    """Runs ``hami`` of that environment."""
+    """A function that runs that environment's ``hami``."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("HAMI_", "PYTHON", "PYTEST"))}
 
     def run(*words: object, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -79,7 +79,7 @@ def devices(machine) -> dict[str, str]:
     return {"HAMI_ACME_SYSFS": str(machine / "sysfs"), "HAMI_ACME_DEV": str(machine / "dev")}
 
 
-def test_it_is_found_by_its_entry_points(machine, hami):
+def test_vendor_is_found_by_its_entry_points(machine, hami):
     where = subprocess.run(
         [machine / "venv/bin/python", "-P", "-c", "import hami_core; print(hami_core.__file__)"],
         cwd=machine,
@@ -88,30 +88,30 @@ def test_it_is_found_by_its_entry_points(machine, hami):
         capture_output=True,
         check=True,
     ).stdout
-    assert str(machine) in where, "the wheel's hami_core, not the checkout's"
+    assert str(machine) in where, "expected the wheel's hami_core, not the checkout's"
     done = hami("plugins")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "acme-npu" in done.stdout
     assert "ok" in done.stdout
 
 
-def test_the_kit_finds_nothing_wrong_with_either_side(machine, hami):
+def test_both_sides_pass_the_kit(machine, hami):
     done = hami("conformance", "acme", "--node", **devices(machine))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_its_pods_run_on_the_embedded_cluster(machine, hami):
+def test_vendors_pods_run_on_the_embedded_cluster(machine, hami):
     options = [f"--agent-env={name}={value}" for name, value in devices(machine).items()]
     done = hami("demo", "--vendor=acme", "--manifests", machine / "acme-npu/pods.yaml", *options, "--json")
     assert done.stdout, done.stderr
-    assert done.returncode == 1, "three cards are never a pair, so that pod waits"
+    assert done.returncode == 1, "a pod of three cards must wait, since they are no pair"
     pods = {pod["name"]: pod for pod in json.loads(done.stdout)["pods"]}
     pair, old = (pods[name]["containers"][0]["given"] for name in ("pair", "old"))
-    assert {piece["memory_mib"] for piece in pair["slices"]} == {15360}, "a step of 512 MiB above 15,000"
+    assert {piece["memory_mib"] for piece in pair["slices"]} == {15360}, "15,000 MiB rounded up to a step of 512 MiB"
     assert sorted(pair["devices"]) in (["/dev/acme0", "/dev/acme1"], ["/dev/acme2", "/dev/acme3"])
     assert sorted(pair["env"]["ACME_SLICES"].split(",")) == [f"{path[-1]}:15360" for path in sorted(pair["devices"])]
     assert [pods[name]["ok"] for name in ("pair", "old", "three")] == [True, True, False]
     assert old["exit_code"] == 0
-    assert set(old["devices"]) < {"/dev/acme0", "/dev/acme1"}, "it asked for type X1"
+    assert set(old["devices"]) < {"/dev/acme0", "/dev/acme1"}, "the pod asked for type X1"
     assert old["env"]["ACME_SLICES"].endswith(":1024")
     assert "no 3 of them together: AcmeNotAPair" in pods["three"]["problems"][0]

@@ -1,4 +1,4 @@
-"""One whole system for all cases of bad input, with misbehaving vendor plugins installed beside the real ones."""
+"""One system for all tests of bad input, with misbehaving vendor plugins installed beside the real ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def scene():
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def well(scene):
-    """The scene; afterwards everybody else must be well."""
+async def checked_scene(scene):
+    """The scene. After each test, it checks that all else still works."""
     yield scene
-    await scene.all_well()
+    await scene.check_unaffected()

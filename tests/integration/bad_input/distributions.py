@@ -1,4 +1,4 @@
-"""Vendor plugins that misbehave, as distributions beside the real ones: what pip would leave in a folder."""
+"""Vendor plugins that misbehave, written into a folder as pip would install them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EVERY_HOOK = (
 
 
 def hooks(answer: str) -> str:
-    """The body of a vendor whose every hook does the same."""
+    """Methods of a vendor whose hooks all have this body."""
     return "\n".join(f"@hookimpl\ndef {signature}:\n    {answer}\n" for signature in EVERY_HOOK)
 
 
@@ -61,7 +61,7 @@ BROKEN = {"sleeper": SLOW_IMPORT, "texter": NOT_A_CLASS, "teller": BAD_FAMILIES}
 
 
 def install(site: Path) -> None:
-    """Put all of them into a folder that goes on ``PYTHONPATH``."""
+    """Write all these distributions into a folder that will be on ``PYTHONPATH``."""
     site.mkdir()
     for name, body in LOADABLE.items():
         _distribution(site, name, FAMILY.format(word=name.upper(), name=name, body=textwrap.indent(body, "    ")[4:]))

@@ -1,4 +1,4 @@
-"""The stage on which input goes wrong, and the question asked after each case: is everybody else well?"""
+"""The system that gets bad input, and the check after each test that all else still works."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ EVENTS = "/api/v1/namespaces/default/events"
 
 
 async def until(what: str, ask: Callable[[], Awaitable[Any]], limit_s: float = 60.0) -> Any:
-    """Ask until the answer is true, and return it."""
+    """Call `ask` until its answer is true, and return the answer."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limit_s
     while not (answer := await ask()):
-        assert loop.time() < deadline, f"never within {limit_s:.0f} s: {what}"
+        assert loop.time() < deadline, f"not within {limit_s:.0f} s: {what}"
         await asyncio.sleep(0.05)
     return answer
 
 
 def tenant(name: str, memory: int, node: str) -> dict[str, Any]:
-    """A pod on one node that allocates for as long as it lives."""
+    """A pod on one node that allocates again and again."""
     body = pod(name, [container("main", memory, command=[sys.executable, str(STEADY)])])
     body["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
     return body
 
 
 class Scene:
-    """A stage with a neighbour that has to stay well.
+    """A stage with a neighbour, a pod that must keep working.
 
     Args:
-        stage: Where.
+        stage: The running system.
     """
 
     def __init__(self, stage: GpuStage) -> None:
@@ -54,19 +54,19 @@ class Scene:
         self._pids = self.pids()
 
     async def begin(self) -> None:
-        """Let the neighbour move in."""
+        """Start the neighbour."""
         await self.stage.submit(tenant(NEIGHBOUR, 4321, "gpu-1"))
         await self.tries(NEIGHBOUR)
 
-    # --- is everybody else well ---------------------------------------------------------------------------------
+    # --- the check of all else ------------------------------------------------------------------------------------
 
     def pids(self) -> dict[str, int]:
-        """Process ids of every part, 0 for one that has ended."""
+        """Process ids of all parts. A part that has ended is missing, or has id 0."""
         ours = {name: p.pid for name, part in self.stage.parts.items() if (p := part.process) and p.poll() is None}
         return ours | {name: self.stage.cluster.pid(name) for name in ("apiserver", "scheduler", "kubelet:gpu-1")}
 
-    async def all_well(self) -> None:
-        """Same processes; the neighbour allocates still and was never restarted; a new pod gets its own slice."""
+    async def check_unaffected(self) -> None:
+        """No process has restarted, the neighbour still allocates and never restarted, and a new pod gets its slice."""
         assert self.pids() == self._pids
         number = next(self._numbers)
         normal = pod(f"normal-{number}", [container("main", 1000 + number)])
@@ -81,10 +81,11 @@ class Scene:
         assert status["containerStatuses"][0]["restartCount"] == 0
         assert self.pids() == self._pids
 
-    # --- pods ---------------------------------------------------------------------------------------------------
+    # --- pods -----------------------------------------------------------------------------------------------------
 
     async def tries(self, name: str, beyond: int | None = None) -> list[tuple[int, int]]:
-        """(number, result) of a steady tenant's tries so far, once there is one more than now (or than told)."""
+        """Wait until a tenant has made more than `beyond` tries (default: than now). Returns (number, result) of
+        each."""
 
         async def look() -> list[tuple[int, int]]:
             lines = [line for line in (await self.stage.log(name, "main")).splitlines() if line.startswith("{")]
@@ -96,26 +97,26 @@ class Scene:
             found = await look()
             return found if len(found) > least else None
 
-        return await until(f"a further allocation of {name}", more)
+        return await until(f"one more allocation by {name}", more)
 
-    async def lasting(self, name: str, result: int) -> None:
-        """Wait until three tries in a row ended so."""
+    async def wait_for_result(self, name: str, result: int) -> None:
+        """Wait until three tries in a row had this result."""
 
         async def three() -> bool:
             return [r for _, r in (await self.tries(name))[-3:]] == [result] * 3
 
         await until(f"{name} allocates with result {result}", three)
 
-    async def refused(self, body: dict[str, Any]) -> str:
-        """Submit a pod that must be refused at admission; the server's words."""
+    async def submit_refused(self, body: dict[str, Any]) -> str:
+        """Submit a pod that must be refused at admission. Returns the server's message."""
         try:
             await self.stage.submit(body)
         except StageError as error:
             return str(error)
         raise AssertionError(f"admitted: {json.dumps(body)}")
 
-    async def warned(self, body: dict[str, Any]) -> list[str]:
-        """Submit a pod; the warnings the server passes on."""
+    async def submit_with_warnings(self, body: dict[str, Any]) -> list[str]:
+        """Submit a pod. Returns the warnings that the server passes on."""
         async with self.stage.session.post(PODS, json=body) as answer:
             assert answer.status == 201, await answer.text()
             return answer.headers.getall("Warning", [])
@@ -130,8 +131,8 @@ class Scene:
 
         await until(f"{', '.join(names)} gone", gone)
 
-    async def told(self, name: str, reason: str, *words: str) -> str:
-        """Wait for an event on a pod that holds all the words; its text."""
+    async def wait_for_event(self, name: str, reason: str, *words: str) -> str:
+        """Wait for an event about a pod that contains all the words. Returns its text."""
 
         async def look() -> str:
             for event in (await self.stage.call("GET", EVENTS))["items"]:
@@ -143,27 +144,27 @@ class Scene:
         return str(await until(f"event {reason} on {name} with {words}", look))
 
     async def patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """A merge patch, as any client may send."""
+        """Send a merge patch, as any client may."""
         headers = {"Content-Type": "application/merge-patch+json"}
         async with self.stage.session.patch(path, data=json.dumps(body), headers=headers) as answer:
             assert answer.status == 200, await answer.text()
             patched: dict[str, Any] = await answer.json()
             return patched
 
-    # --- what our parts say -------------------------------------------------------------------------------------
+    # --- metrics and logs of our parts ----------------------------------------------------------------------------
 
     def url(self, part: str) -> str:
-        """Base of a part's metrics and health."""
+        """Base URL of a part's metrics and health."""
         return self.stage.parts[part].ready_url.removesuffix("/readyz")
 
     async def metrics(self, part: str, *words: str) -> list[str]:
-        """Lines of a part's metrics that hold all the words."""
+        """Lines of a part's metrics that contain all the words."""
         async with self.stage.session.get(f"{self.url(part)}/metrics") as answer:
             lines = (await answer.text()).splitlines()
         return [line for line in lines if not line.startswith("#") and all(word in line for word in words)]
 
-    async def logged(self, part: str, *words: str) -> str:
-        """Wait for a line of a part's log that holds all the words."""
+    async def wait_for_log(self, part: str, *words: str) -> str:
+        """Wait for a line of a part's log that contains all the words."""
 
         async def look() -> str:
             lines = self.stage.parts[part].log.read_text(errors="replace").splitlines()

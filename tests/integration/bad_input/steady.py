@@ -1,6 +1,6 @@
-"""A tenant that takes a block of device memory and gives it back, again and again, and says how each try went.
+"""A tenant that allocates and frees a block of device memory again and again, and prints the result of each try.
 
-Runs inside a simulated container with nothing but the standard library.
+It runs in a simulated container and needs only the standard library.
 """
 
 from __future__ import annotations

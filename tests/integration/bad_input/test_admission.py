@@ -1,4 +1,4 @@
-"""What users write wrong is refused at admission with container, resource, value and fix, or runs as documented."""
+"""Mistakes of users are refused at admission with container, resource, value and fix, or run as documented."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)
 COUNT, MEMORY, PERCENT = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
 CORES, PRIORITY = "nvidia.com/gpucores", "nvidia.com/priority"
 
-# Written as the API server keeps them, which is what the webhook sees: 1.5 is 1500m there.
+# Values as the API server stores them and the webhook gets them: 1.5 becomes 1500m.
 AMOUNTS = [
     (COUNT, -1, "-1 is negative", "write a whole number from 0 up"),
     (COUNT, "1500m", "'1500m' is not a whole number", "write 2"),
@@ -53,53 +53,53 @@ def asking(name, limits, *, init=False, **annotations):
     return body
 
 
-async def test_amounts_that_make_no_sense_are_refused_with_container_resource_value_and_fix(well):
+async def test_bad_amounts_are_refused_with_place_value_and_fix(checked_scene):
     for init in (False, True):
         for resource, value, problem, fix in AMOUNTS:
             limits = {COUNT: 1, MEMORY: 1000} | {resource: value}
-            words = await well.refused(asking("odd", limits, init=init))
+            words = await checked_scene.submit_refused(asking("odd", limits, init=init))
             for part in ("container culprit", resource, problem, fix):
                 assert part in words, f"{resource}: {value}: {words}"
 
 
-async def test_zero_devices_is_a_pod_without_devices(well):
+async def test_pod_that_asks_for_zero_devices_runs_without_devices(checked_scene):
     for init in (False, True):
-        await well.stage.submit(asking("zero", {COUNT: 0, MEMORY: 1000}, init=init))
-        assert not await all_end(well.stage, {"zero"}, 20)
-        now = (await well.stage.pods())["zero"]
+        await checked_scene.stage.submit(asking("zero", {COUNT: 0, MEMORY: 1000}, init=init))
+        assert not await all_end(checked_scene.stage, {"zero"}, 20)
+        now = (await checked_scene.stage.pods())["zero"]
         assert now["spec"]["schedulerName"] == "hami-scheduler"
         assert not [key for key in now["metadata"].get("annotations", {}) if key.startswith("hami.io/")]
-        await well.delete("zero")
+        await checked_scene.delete("zero")
 
 
-async def test_more_than_any_card_has_waits_with_the_amounts(well):
+async def test_pod_that_no_card_can_hold_waits_with_the_amounts(checked_scene):
     for name, limits, reason, words in [
         ("huge", {COUNT: 1, MEMORY: 1_000_001}, "FilteringFailed", "container culprit needs 1000001 MiB"),
         ("many", {COUNT: 2_000_000_001, MEMORY: 1}, "FilteringFailed", "1 MiB on each of 2000000001 cards"),
     ]:
-        await well.stage.submit(asking(name, limits))
-        await well.told(name, reason, words)
-    await well.delete("huge", "many")
+        await checked_scene.stage.submit(asking(name, limits))
+        await checked_scene.wait_for_event(name, reason, words)
+    await checked_scene.delete("huge", "many")
 
 
-async def test_unknown_resources_are_nobodys_and_say_so(well):
-    await well.stage.submit(asking("unknown", {COUNT: 1, MEMORY: 1000, "nvidia.com/gpumen": 5}))
-    await well.told("unknown", "FailedScheduling", "Insufficient nvidia.com/gpumen")
-    await well.delete("unknown")
+async def test_pod_with_unknown_resource_waits_with_its_name(checked_scene):
+    await checked_scene.stage.submit(asking("unknown", {COUNT: 1, MEMORY: 1000, "nvidia.com/gpumen": 5}))
+    await checked_scene.wait_for_event("unknown", "FailedScheduling", "Insufficient nvidia.com/gpumen")
+    await checked_scene.delete("unknown")
 
 
-async def test_one_hundred_containers(well):
+async def test_pod_of_a_hundred_containers_runs(checked_scene):
     sizes = {f"c{number}": 1000 + number for number in range(0, 100, 12)}
     crowd = [container(f"c{number}", sizes.get(f"c{number}")) for number in range(100)]
     body = pod("hundred", crowd)
-    await well.stage.submit(body)
-    assert not await all_end(well.stage, {"hundred"}, 60)
-    assert not await wrong_slices(well.stage, [body])
-    await well.delete("hundred")
+    await checked_scene.stage.submit(body)
+    assert not await all_end(checked_scene.stage, {"hundred"}, 60)
+    assert not await wrong_slices(checked_scene.stage, [body])
+    await checked_scene.delete("hundred")
 
 
-async def test_too_many_containers_are_refused(well):
-    words = await well.refused(pod("thousands", [container(f"c{number}", 1) for number in range(1001)]))
+async def test_pod_with_too_many_containers_is_refused(checked_scene):
+    words = await checked_scene.submit_refused(pod("thousands", [container(f"c{number}", 1) for number in range(1001)]))
     assert "spec.containers: 1001 containers, at most 1000 can be placed" in words
 
 
@@ -117,24 +117,24 @@ async def test_too_many_containers_are_refused(well):
 async def test_malformed_weights_are_refused(scene, text, problem):
     body = asking("weights", {COUNT: 1, MEMORY: 1000})
     body["metadata"]["annotations"]["hami.io/device-scoring-weights"] = text
-    words = await scene.refused(body)
+    words = await scene.submit_refused(body)
     assert "hami.io/device-scoring-weights" in words
     assert problem.replace('"', '\\"') in words
     assert "write for example" in words
 
 
-async def test_unknown_policies_are_passed_over_with_a_warning(well):
+async def test_unknown_policies_are_ignored_with_a_warning(checked_scene):
     body = pod("policies", [container("main", 1234)])
     body["metadata"]["annotations"] = {
         "hami.io/gpu-scheduler-policy": "fastest;binpack",
         "hami.io/node-scheduler-policy": "binpak",
     }
-    warnings = await well.warned(body)
+    warnings = await checked_scene.submit_with_warnings(body)
     assert any("hami.io/gpu-scheduler-policy" in w and "'fastest;binpack'" in w and "binpack" in w for w in warnings)
     assert any("hami.io/node-scheduler-policy" in w and "'binpak'" in w and "spread" in w for w in warnings)
-    assert not await all_end(well.stage, {"policies"}, 20)
-    assert not await wrong_slices(well.stage, [body])
-    await well.delete("policies")
+    assert not await all_end(checked_scene.stage, {"policies"}, 20)
+    assert not await wrong_slices(checked_scene.stage, [body])
+    await checked_scene.delete("policies")
 
 
 async def test_known_policies_give_no_warning(scene):
@@ -143,12 +143,12 @@ async def test_known_policies_give_no_warning(scene):
         "hami.io/gpu-scheduler-policy": "binpack, numa",
         "hami.io/node-scheduler-policy": "spread",
     }
-    assert not await scene.warned(body)
+    assert not await scene.submit_with_warnings(body)
     assert not await all_end(scene.stage, {"policies"}, 20)
     await scene.delete("policies")
 
 
-async def test_selections_that_match_nothing_wait_with_the_reason(well):
+async def test_pod_whose_selector_matches_nothing_waits_with_reason(checked_scene):
     selections = {
         "by-id": ({"nvidia.com/use-gpuuuid": ",,;;'../../etc\u0000\u202e" * 1000}, "excluded by the ids the pod names"),
         "by-type": ({"nvidia.com/use-gputype": "[[[{{{***"}, "of a model or mode the pod does not take"),
@@ -157,20 +157,20 @@ async def test_selections_that_match_nothing_wait_with_the_reason(well):
     for name, (chosen, _) in selections.items():
         body = pod(name, [container("main", 1000)])
         body["metadata"]["annotations"] = chosen
-        await well.stage.submit(body)
+        await checked_scene.stage.submit(body)
     for name, (_, words) in selections.items():
-        await well.told(name, "FilteringFailed", "no available node", "container main", words)
-    await well.delete(*selections)
+        await checked_scene.wait_for_event(name, "FilteringFailed", "no available node", "container main", words)
+    await checked_scene.delete(*selections)
 
 
-async def test_exclusions_of_nothing_that_exists_exclude_nothing(well):
+async def test_selector_that_excludes_unknown_cards_excludes_nothing(checked_scene):
     body = pod("odd-lists", [container("main", 1500)])
     body["metadata"]["annotations"] = {
         "nvidia.com/nouse-gpuuuid": ",GPU-nowhere,, ,\u00e9\u00e8",
         "nvidia.com/numa-bind": "maybe",
     }
-    await well.stage.submit(body)
-    assert not await all_end(well.stage, {"odd-lists"}, 20)
-    slices = booked((await well.stage.pods())["odd-lists"])
-    assert await seen(well.stage, "odd-lists", "main") == slices["main"]
-    await well.delete("odd-lists")
+    await checked_scene.stage.submit(body)
+    assert not await all_end(checked_scene.stage, {"odd-lists"}, 20)
+    slices = booked((await checked_scene.stage.pods())["odd-lists"])
+    assert await seen(checked_scene.stage, "odd-lists", "main") == slices["main"]
+    await checked_scene.delete("odd-lists")

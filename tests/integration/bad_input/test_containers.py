@@ -1,4 +1,4 @@
-"""What a running container's files can be turned into: its own loss only, and the agent says so."""
+"""Damage to a running container's files harms only that container, and the agent reports it."""
 
 from __future__ import annotations
 
@@ -16,51 +16,53 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)]
 
-NODE = "gpu-1"  # where the neighbour lives
+NODE = "gpu-1"  # the neighbour's node
 
 
-async def moved_in(scene, name: str) -> Path:
-    """A steady tenant beside the neighbour; the folder of its record."""
+async def start_tenant(scene, name: str) -> Path:
+    """Start a tenant beside the neighbour. Returns the folder of its record."""
     await scene.stage.submit(tenant(name, 3000, NODE))
-    await scene.lasting(name, 0)
+    await scene.wait_for_result(name, 0)
     uid = (await scene.stage.pods())[name]["metadata"]["uid"]
     (folder,) = (scene.stage.work / NODE / "state" / "containers").glob(f"{uid}_*")
     return folder
 
 
 def put(path: Path, content: bytes) -> None:
-    """Replace a file as its writer would."""
+    """Replace a file by a rename, as its writer does."""
     fresh = path.with_name(".fresh")
     fresh.write_bytes(content)
     fresh.replace(path)
 
 
-async def test_a_limits_file_that_cannot_be_used_denies_until_it_can(well):
-    limits = await moved_in(well, "limited") / "limits" / "limits"
+async def test_unusable_limits_file_denies_memory_until_repaired(checked_scene):
+    limits = await start_tenant(checked_scene, "limited") / "limits" / "limits"
     good = limits.read_bytes()
     for bad in (b"", b"\x00\xff" * 1000, good[:-9], good.replace(b"enforce", b"off "), good + b"end\n", b"a" * 70_000):
         put(limits, bad)
-        await well.lasting("limited", OUT_OF_MEMORY)
+        await checked_scene.wait_for_result("limited", OUT_OF_MEMORY)
         put(limits, good)
-        await well.lasting("limited", 0)
+        await checked_scene.wait_for_result("limited", 0)
     limits.unlink()
-    await well.lasting("limited", OUT_OF_MEMORY)
+    await checked_scene.wait_for_result("limited", OUT_OF_MEMORY)
     limits.mkdir()
-    await well.lasting("limited", OUT_OF_MEMORY)
+    await checked_scene.wait_for_result("limited", OUT_OF_MEMORY)
 
     async def told() -> list[str]:
-        return await well.metrics(f"agent:{NODE}", "hami_vgpu_last_denial_time_seconds", 'pod="limited"', "limits f")
+        return await checked_scene.metrics(
+            f"agent:{NODE}", "hami_vgpu_last_denial_time_seconds", 'pod="limited"', "limits f"
+        )
 
-    await until("the agent says why allocations are denied", told)
+    await until("the agent's metric of denials", told)
     limits.rmdir()
     put(limits, good)
-    await well.lasting("limited", 0)
-    await well.delete("limited")
+    await checked_scene.wait_for_result("limited", 0)
+    await checked_scene.delete("limited")
 
 
 @pytest.mark.parametrize("damage", ["truncated", "foreign", "zeros", "ones", "swapped"])
-async def test_a_damaged_region_harms_its_own_container_alone_and_is_reported(well, damage):
-    region = await moved_in(well, "damaged") / "region" / "vgpu.cache"
+async def test_damaged_region_harms_only_its_container_and_is_reported(checked_scene, damage):
+    region = await start_tenant(checked_scene, "damaged") / "region" / "vgpu.cache"
     noise = random.Random(damage).randbytes(REGION_SIZE)
     if damage == "truncated":
         os.truncate(region, 1000)
@@ -72,14 +74,16 @@ async def test_a_damaged_region_harms_its_own_container_alone_and_is_reported(we
             file.write(content)
 
     async def told() -> list[str]:
-        return await well.metrics(f"agent:{NODE}", "hami_vgpu_region_unreadable", 'pod="damaged"')
+        return await checked_scene.metrics(f"agent:{NODE}", "hami_vgpu_region_unreadable", 'pod="damaged"')
 
-    await until("the agent names the container", told)
-    await well.logged(f"agent:{NODE}", "a container's region can't be read")
-    assert await well.metrics(f"agent:{NODE}", "hami_vgpu_memory_used_bytes", 'pod="neighbour"')
+    await until("the agent's metric of unreadable regions", told)
+    await checked_scene.wait_for_log(f"agent:{NODE}", "a container's region can't be read")
+    assert await checked_scene.metrics(f"agent:{NODE}", "hami_vgpu_memory_used_bytes", 'pod="neighbour"')
 
     async def moves_or_has_ended() -> bool:
-        return (await well.stage.pods())["damaged"]["status"]["phase"] == "Failed" or bool(await well.tries("damaged"))
+        return (await checked_scene.stage.pods())["damaged"]["status"]["phase"] == "Failed" or bool(
+            await checked_scene.tries("damaged")
+        )
 
-    await until("the container goes on or ends, and does not hang", moves_or_has_ended)
-    await well.delete("damaged")
+    await until("the container continues or ends, and does not hang", moves_or_has_ended)
+    await checked_scene.delete("damaged")

@@ -1,4 +1,4 @@
-"""Garbage on every door of scheduler and agent: an answer or a closed connection, never an end and never a 500."""
+"""Garbage on every endpoint of scheduler and agent gets an answer or a closed connection, never a crash or a 500."""
 
 from __future__ import annotations
 
@@ -44,26 +44,30 @@ SOUND = {200, 400, 404, 405}
 
 
 def doors(scene) -> list[str]:
-    """Every HTTP address of ours."""
+    """Base URLs of all our HTTP servers."""
     return [scene.stage.extender_url, *(scene.url(part) for part in scene.stage.parts)]
 
 
-async def test_any_method_path_and_body_gets_a_sound_answer(well):
+async def test_any_method_path_and_body_gets_an_expected_status(checked_scene):
     async def ask(url: str, method: str, body: bytes) -> tuple[str, int]:
-        async with well.stage.session.request(method, url, data=body, ssl=False) as answer:
+        async with checked_scene.stage.session.request(method, url, data=body, ssl=False) as answer:
             await answer.read()
             return f"{method} {url} {body[:60]!r}", answer.status
 
-    cases = [(f"{door}{path}", method, BODIES[1]) for door in doors(well) for path in PATHS for method in METHODS]
-    cases += [(f"{door}{path}", "POST", body) for door in doors(well)[:2] for path in PATHS[:5] for body in BODIES]
+    cases = [
+        (f"{door}{path}", method, BODIES[1]) for door in doors(checked_scene) for path in PATHS for method in METHODS
+    ]
+    cases += [
+        (f"{door}{path}", "POST", body) for door in doors(checked_scene)[:2] for path in PATHS[:5] for body in BODIES
+    ]
     for start in range(0, len(cases), 50):
         answers = await asyncio.gather(*(ask(*case) for case in cases[start : start + 50]))
         assert not [(what, status) for what, status in answers if status not in SOUND]
-    for part in well.stage.parts.values():
+    for part in checked_scene.stage.parts.values():
         assert "request failed" not in part.log.read_text(errors="replace")
 
 
-async def test_bytes_that_are_no_http_close_their_own_connection_alone(well):
+async def test_bytes_that_are_not_http_close_only_their_connection(checked_scene):
     noise = random.Random(1)
     texts = [
         noise.randbytes(5000),
@@ -95,27 +99,27 @@ async def test_bytes_that_are_no_http_close_their_own_connection_alone(well):
     await asyncio.gather(
         *(
             send(door, text, tls=tls)
-            for door in doors(well)
+            for door in doors(checked_scene)
             for text in texts
             for tls in {False, door.startswith("https")}
         )
     )
 
 
-async def test_connections_left_half_open_keep_nobody_out(well):
-    where = urlsplit(well.stage.extender_url)
+async def test_half_open_connections_do_not_block_others(checked_scene):
+    where = urlsplit(checked_scene.stage.extender_url)
     opened = [await asyncio.open_connection(where.hostname, where.port) for _ in range(200)]
     for _, writer in opened[::2]:
         writer.write(b"POST /fil")
-    await well.all_well()
+    await checked_scene.check_unaffected()
     for _, writer in opened:
         writer.transport.abort()
 
 
-async def test_the_agents_kubelet_socket_takes_any_nonsense(well):
+async def test_agents_plugin_socket_survives_any_nonsense(checked_scene):
     (socket,) = [
         path
-        for path in well.stage.cluster.node("gpu-2").plugin_dir.iterdir()
+        for path in checked_scene.stage.cluster.node("gpu-2").plugin_dir.iterdir()
         if path.is_socket() and path.name != "kubelet.sock"
     ]
     reader, writer = await asyncio.open_unix_connection(str(socket))

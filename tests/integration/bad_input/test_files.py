@@ -1,8 +1,8 @@
-"""Every file that an administrator writes, damaged at random: it is taken, or refused with file, entry and key.
+"""Every file that an administrator writes, damaged at random, is accepted, or refused with file, entry and key.
 
-Each file starts out valid. One thing is then changed in its content (a key misspelt, a value of another kind, a word
-that names nothing) or in its bytes (cut off, tabs, a byte order mark, aliases that multiply). What is passed over must
-be named in a warning; a refusal is one line of ours; any other exception is a fault of the reader.
+Each file starts out valid. Then one thing is changed. In the content: a misspelt key, a value of another kind, a word
+that names nothing. In the bytes: a missing end, tabs, a byte order mark, aliases that multiply. A reader must name what
+it ignores in a warning. A refusal is one line of ours. Any other exception is a bug in the reader.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CHART = Chart.read()
 RELEASE = Release(kube_version="1.36.3")
 
 
-# --- the files, each valid, and how each is read -----------------------------------------------------------------
+# --- the files, each valid, and the reader of each -----------------------------------------------------------------
 
 
 def read_for_scheduler(path: Path) -> list[str]:
@@ -185,13 +185,13 @@ KUBECONFIG = {
 
 @dataclass(frozen=True)
 class File:
-    """A file by what it holds and how it is read."""
+    """A file with its valid content and its reader."""
 
     name: str
     content: dict[str, Any]
     read: Callable[[Path], list[str]]
     names_keys: bool = True
-    """Whether unknown keys are ours to name; Kubernetes' own formats have readers of their own."""
+    """Whether our reader must name unknown keys. Formats of Kubernetes have readers of their own."""
 
 
 FILES = [
@@ -205,7 +205,7 @@ FILES = [
 ]
 IDS = [file.read.__name__.removeprefix("read_") for file in FILES]
 FREE = {"labels", "extraEnvs", "tolerations", "node_label_selector"}
-"""Keys below which any key is taken: they are Kubernetes' to judge."""
+"""Keys below which any key is accepted, since Kubernetes checks them."""
 ODD = [
     None, True, False, 0, -1, 1, 3.5, -0.0, 2**31, 2**63, 10**30, float("nan"), float("inf"), 1e308, "", " ", "\u202e",
     "\x1b[31m", "a\nb", "x" * 5000, "binpak", "1e9", "0x10", "null", "{{ fail }}", "é" * 300, [], {}, [None], [[]],
@@ -214,7 +214,7 @@ ODD = [
 
 
 def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Every place of a document but its top."""
+    """Paths of all values in a document except its top."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, below in items:
         yield (*path, key)
@@ -222,7 +222,7 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
 
 
 def around(content: Any, path: tuple[str | int, ...]) -> Any:
-    """What holds a place."""
+    """The mapping or list that contains a path's value."""
     for part in path[:-1]:
         content = content[part]
     return content
@@ -233,9 +233,9 @@ class Damage:
     """A file's content after one random change.
 
     Attributes:
-        text: The content as it is written.
-        unknown: A key that no program of ours knows; empty: there is none.
-        at: The key whose value was changed; empty: none was.
+        text: The changed content.
+        unknown: An added key that the reader must name. Empty if there is none.
+        at: The key whose value was changed. Empty if there is none.
     """
 
     text: bytes
@@ -244,7 +244,7 @@ class Damage:
 
 
 def misspelt(key: str, chance: random.Random) -> str:
-    """A key with one letter lost, doubled or swapped."""
+    """A key with one letter dropped, doubled or replaced."""
     at = chance.randrange(len(key))
     return chance.choice([key[:at] + key[at + 1 :], key[:at] + key[at] + key[at:], key[:at] + "q" + key[at + 1 :]])
 
@@ -271,9 +271,9 @@ def damaged(file: File, chance: random.Random) -> Damage:
     elif how == "remove":
         del holder[last]
     if free or path[:2] == ("nodeconfig", 0):
-        unknown = ""  # any key is taken there, or it is about another node
+        unknown = ""  # any key is accepted there, or the entry is about another node
     if path[0] == "hygon" or (file.read is read_for_agent and path[0] != "nvidia"):
-        unknown = ""  # the section of a vendor that is not served there
+        unknown = ""  # the reader does not serve that section's vendor
     in_json = file.name.endswith(".json") or chance.random() < 0.2
     text = json.dumps(content) if in_json else yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
     data = text.encode("utf-8", "surrogatepass")
@@ -281,7 +281,7 @@ def damaged(file: File, chance: random.Random) -> Damage:
 
 
 def broken(data: bytes, chance: random.Random) -> bytes:
-    """Bytes with one of the faults that editors, copies and people make."""
+    """Damage bytes as editors, failed copies and people do."""
     lines = data.splitlines(keepends=True)
     line, at = chance.randrange(len(lines)), chance.randrange(len(data))
     bomb = b"".join(b"%c: &%c [%s]\n" % (c, c, b",".join([b"*%c" % (c - 1)] * 9)) for c in range(98, 110))
@@ -317,13 +317,14 @@ def broken(data: bytes, chance: random.Random) -> bytes:
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """A folder, quickly gone again: examples are many."""
+    """A temporary folder that is deleted at once, since a test tries many examples."""
     with tempfile.TemporaryDirectory(prefix="hami-") as name:
         yield Path(name)
 
 
 def judge(read: Callable[[Path], list[str]], path: Path, damage: Damage, *, names_keys: bool = True) -> None:
-    """The promise: taken with what is passed over named, or refused in one line with file and key."""
+    """Check that the reader accepts the file and names the ignored keys, or refuses it in one line with file and
+    key."""
     try:
         told = read(path)
     except ConfigError as error:
@@ -343,7 +344,7 @@ COUNTS = [150, pytest.param(5_000, marks=pytest.mark.soak)]
 
 
 def tried(count: int, case: Callable[[random.Random], None]) -> None:
-    """Run a case with many seeds; a failing one is shown."""
+    """Run a case with many seeds. A failure shows its seed."""
 
     @settings(
         max_examples=count,
@@ -369,7 +370,7 @@ def no_variables(monkeypatch):
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("file", FILES, ids=IDS)
-def test_the_file_is_taken_as_it_is(file):
+def test_valid_file_is_accepted(file):
     with folder() as here:
         path = here / file.name
         path.write_text(json.dumps(file.content))
@@ -379,7 +380,7 @@ def test_the_file_is_taken_as_it_is(file):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("file", FILES, ids=IDS)
-def test_a_damaged_file_is_taken_or_refused_by_name(file, count):
+def test_damaged_file_is_accepted_or_refused_by_name(file, count):
     def case(chance: random.Random) -> None:
         with folder() as here:
             path = here / file.name
@@ -450,7 +451,7 @@ SECRETS = [
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize(("name", "content", "read"), SECRETS, ids=[each[2].__name__ for each in SECRETS])
-def test_a_damaged_secret_is_taken_or_refused_by_name(name, content, read, count):
+def test_damaged_secret_is_accepted_or_refused_by_name(name, content, read, count):
     def case(chance: random.Random) -> None:
         with folder() as here:
             path = here / name
@@ -462,16 +463,16 @@ def test_a_damaged_secret_is_taken_or_refused_by_name(name, content, read, count
 
 @pytest.mark.parametrize("read", [*(file.read for file in FILES), *(each[2] for each in SECRETS)])
 @pytest.mark.parametrize("what", ["folder", "absent", "unreadable"])
-def test_a_file_that_can_not_be_read_is_refused_by_name(read, what):
+def test_unreadable_file_is_refused_by_name(read, what):
     if (read is read_public and what == "folder") or (read is read_public_folder and what != "unreadable"):
-        return  # keys may be in a folder, which may be empty
+        return  # a folder of keys is valid, and may be empty
     if read is read_node_config and what == "absent":
-        return  # it need not exist
+        return  # the file is optional
     with folder() as here:
         path = here / "named.pem"
         if what == "folder":
             path.mkdir()
         elif what == "unreadable":
-            path.symlink_to(path.name)  # a loop, which root can't read either
+            path.symlink_to(path.name)  # a loop, which even root can't read
         with pytest.raises(ConfigError, match=r"named\.pem"):
             read(path)

@@ -1,4 +1,4 @@
-"""Tenants who write what only the system may write, or who come round the scheduler: nobody gets what was not given."""
+"""Tenants who forge annotations of the system or bypass the scheduler get no devices by it."""
 
 from __future__ import annotations
 
@@ -26,59 +26,65 @@ SYSTEM_KEYS = [
 ]
 
 
-def came_round(name: str, node: str = "gpu-1") -> dict:
-    """A pod that the webhook leaves to another scheduler, on a node of its own choice."""
+def bypassing_pod(name: str, node: str = "gpu-1") -> dict:
+    """A pod that names its node and another scheduler, so that the webhook leaves it alone."""
     body = pod(name, [container("main", 5000)])
     body["spec"] |= {"nodeName": node, "schedulerName": "somebody-else"}
     return body
 
 
-async def test_system_annotations_are_refused_at_creation_whoever_schedules(well):
+async def test_new_pod_with_system_annotations_is_refused(checked_scene):
     for key in SYSTEM_KEYS:
         for scheduler in ("", "somebody-else"):
             body = pod("forged", [container("main", 1000)])
             body["metadata"]["annotations"] = {key: "GPU-x,NVIDIA,80000,0:;"}
             body["spec"]["schedulerName"] = scheduler
-            words = await well.refused(body)
+            words = await checked_scene.submit_refused(body)
             assert f"metadata.annotations: {key} is set (only the scheduler sets it; remove it" in words
 
 
-async def test_privileged_pods_and_chosen_nodes_are_refused(well):
+async def test_pod_that_is_privileged_or_names_its_node_is_refused(checked_scene):
     privileged = pod("privileged", [container("main", 1000)])
     privileged["spec"]["containers"][0]["securityContext"] = {"privileged": True}
-    assert "container main is privileged" in await well.refused(privileged)
+    assert "container main is privileged" in await checked_scene.submit_refused(privileged)
     placed = pod("placed", [container("main", 1000)])
     placed["spec"]["nodeName"] = "gpu-1"
-    assert "pod has node assigned" in await well.refused(placed)
+    assert "pod has node assigned" in await checked_scene.submit_refused(placed)
 
 
-async def test_a_pod_that_came_round_the_scheduler_gets_nothing_whatever_it_then_claims(well):
-    await well.stage.submit(came_round("round"))
-    await well.told("round", "DevicesRefused", "container main", "it was not placed by the HAMi scheduler", "somebody")
-    theirs = (await well.stage.pods())[NEIGHBOUR]["metadata"]["annotations"]
+async def test_pod_that_bypasses_the_scheduler_gets_no_devices(checked_scene):
+    await checked_scene.stage.submit(bypassing_pod("round"))
+    await checked_scene.wait_for_event(
+        "round", "DevicesRefused", "container main", "it was not placed by the HAMi scheduler", "somebody"
+    )
+    theirs = (await checked_scene.stage.pods())[NEIGHBOUR]["metadata"]["annotations"]
     claims = {key: theirs[key] for key in (ALLOCATED, "hami.io/vgpu-node")}
-    await well.patch(f"{PODS}/round", {"metadata": {"annotations": claims}})
-    await well.told("round", "DevicesRefused", "its allocation is not signed")
-    await well.patch(f"{PODS}/round", {"metadata": {"annotations": {SIGNATURE: theirs[SIGNATURE]}}})
-    await well.told("round", "DevicesRefused", "signature is not valid")
-    await well.patch(f"{PODS}/round", {"metadata": {"annotations": {SIGNATURE: "v1:x:\u0000:" + "A" * 5000}}})
-    await well.told("round", "DevicesRefused", "signature is not valid", "hami.io/allocation-signature")
-    await well.patch(f"{PODS}/round", {"metadata": {"annotations": {ALLOCATED: "GPU-1,NVIDIA,-5,0:;"}}})
-    await well.told("round", "DevicesRefused", "its allocation is malformed", ALLOCATED)
-    assert await seen(well.stage, "round", "main") is None
-    await well.delete("round")
+    await checked_scene.patch(f"{PODS}/round", {"metadata": {"annotations": claims}})
+    await checked_scene.wait_for_event("round", "DevicesRefused", "its allocation is not signed")
+    await checked_scene.patch(f"{PODS}/round", {"metadata": {"annotations": {SIGNATURE: theirs[SIGNATURE]}}})
+    await checked_scene.wait_for_event("round", "DevicesRefused", "signature is not valid")
+    await checked_scene.patch(f"{PODS}/round", {"metadata": {"annotations": {SIGNATURE: "v1:x:\u0000:" + "A" * 5000}}})
+    await checked_scene.wait_for_event(
+        "round", "DevicesRefused", "signature is not valid", "hami.io/allocation-signature"
+    )
+    await checked_scene.patch(f"{PODS}/round", {"metadata": {"annotations": {ALLOCATED: "GPU-1,NVIDIA,-5,0:;"}}})
+    await checked_scene.wait_for_event("round", "DevicesRefused", "its allocation is malformed", ALLOCATED)
+    assert await seen(checked_scene.stage, "round", "main") is None
+    await checked_scene.delete("round")
 
 
-async def test_a_privileged_pod_that_came_round_gets_nothing(well):
-    body = came_round("sly")
+async def test_privileged_pod_that_bypasses_the_scheduler_gets_none(checked_scene):
+    body = bypassing_pod("sly")
     body["spec"]["containers"][0]["securityContext"] = {"privileged": True}
-    await well.stage.submit(body)
-    await well.told("sly", "DevicesRefused", "container main", "it was not placed by the HAMi scheduler")
-    assert await seen(well.stage, "sly", "main") is None
-    await well.delete("sly")
+    await checked_scene.stage.submit(body)
+    await checked_scene.wait_for_event(
+        "sly", "DevicesRefused", "container main", "it was not placed by the HAMi scheduler"
+    )
+    assert await seen(checked_scene.stage, "sly", "main") is None
+    await checked_scene.delete("sly")
 
 
-async def test_pods_that_the_webhook_was_told_to_ignore_are_judged_again_by_scheduler_and_agent(well):
+async def test_pods_ignored_by_the_webhook_are_checked_later(checked_scene):
     def ignored(name: str, memory: object) -> dict:
         body = pod(name, [container("main", memory)])
         body["metadata"]["labels"] = {"hami.io/webhook": "ignore"}
@@ -91,35 +97,37 @@ async def test_pods_that_the_webhook_was_told_to_ignore_are_judged_again_by_sche
     privileged["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     negative = ignored("forged-amount", -1)
     for body in (forged, privileged, negative):
-        await well.stage.submit(body)
-    assert not await all_end(well.stage, {"forged-plain"}, 20)
-    assert not await wrong_slices(well.stage, [forged])
-    await well.told("forged-privileged", "DevicesRefused", "container main", "it is privileged")
-    assert await seen(well.stage, "forged-privileged", "main") is None
-    await well.told("forged-amount", "FilteringFailed", "container main", "nvidia.com/gpumem", "-1 is negative")
-    await well.delete("forged-plain", "forged-privileged", "forged-amount")
+        await checked_scene.stage.submit(body)
+    assert not await all_end(checked_scene.stage, {"forged-plain"}, 20)
+    assert not await wrong_slices(checked_scene.stage, [forged])
+    await checked_scene.wait_for_event("forged-privileged", "DevicesRefused", "container main", "it is privileged")
+    assert await seen(checked_scene.stage, "forged-privileged", "main") is None
+    await checked_scene.wait_for_event(
+        "forged-amount", "FilteringFailed", "container main", "nvidia.com/gpumem", "-1 is negative"
+    )
+    await checked_scene.delete("forged-plain", "forged-privileged", "forged-amount")
 
 
-async def test_an_allocation_altered_before_the_start_starts_nothing_until_it_is_as_signed(well):
-    kubelet = well.stage.cluster.pid("kubelet:gpu-2")
+async def test_altered_allocation_starts_nothing_until_restored(checked_scene):
+    kubelet = checked_scene.stage.cluster.pid("kubelet:gpu-2")
     os.kill(kubelet, signal.SIGSTOP)
     try:
-        await well.stage.submit(tenant("altered", 2000, "gpu-2"))
-        await well.told("altered", "BindingSucceed")
-        mine = (await well.stage.pods())["altered"]["metadata"]["annotations"]
+        await checked_scene.stage.submit(tenant("altered", 2000, "gpu-2"))
+        await checked_scene.wait_for_event("altered", "BindingSucceed")
+        mine = (await checked_scene.stage.pods())["altered"]["metadata"]["annotations"]
         more = mine[ALLOCATED].replace(",2000,", ",20000,")
         assert more != mine[ALLOCATED]
-        await well.patch(f"{PODS}/altered", {"metadata": {"annotations": {ALLOCATED: more}}})
-        await well.logged("scheduler", "default/altered", "altered after it was bound")
+        await checked_scene.patch(f"{PODS}/altered", {"metadata": {"annotations": {ALLOCATED: more}}})
+        await checked_scene.wait_for_log("scheduler", "default/altered", "altered after it was bound")
     finally:
         os.kill(kubelet, signal.SIGCONT)
-    await well.told("altered", "DevicesRefused", "container main", "signature is not valid")
-    (line,) = await well.metrics("scheduler", "hami_vgpu_memory_allocated_bytes", 'pod="altered"')
+    await checked_scene.wait_for_event("altered", "DevicesRefused", "container main", "signature is not valid")
+    (line,) = await checked_scene.metrics("scheduler", "hami_vgpu_memory_allocated_bytes", 'pod="altered"')
     assert float(line.split()[-1]) == 2000 * 2**20
-    assert not await well.stage.log("altered", "main")
-    await well.patch(f"{PODS}/altered", {"metadata": {"annotations": {ALLOCATED: mine[ALLOCATED]}}})
-    await well.lasting("altered", 0)
-    await well.delete("altered")
+    assert not await checked_scene.stage.log("altered", "main")
+    await checked_scene.patch(f"{PODS}/altered", {"metadata": {"annotations": {ALLOCATED: mine[ALLOCATED]}}})
+    await checked_scene.wait_for_result("altered", 0)
+    await checked_scene.delete("altered")
 
 
 @pytest.mark.parametrize(
@@ -136,22 +144,24 @@ async def test_an_allocation_altered_before_the_start_starts_nothing_until_it_is
     ],
     ids=["more", "nothing", "all", "empty", "removed", "garbage", "epoch", "node"],
 )
-async def test_what_a_running_pod_writes_on_itself_moves_no_booking(well, claim):
-    await well.stage.submit(pod("liar", [container("main", 3000, command=["cuda-probe", "look", "60"])]))
+async def test_annotations_of_a_running_pod_do_not_change_its_booking(checked_scene, claim):
+    await checked_scene.stage.submit(pod("liar", [container("main", 3000, command=["cuda-probe", "look", "60"])]))
 
     async def running() -> bool:
-        return bool(await seen(well.stage, "liar", "main"))
+        return bool(await seen(checked_scene.stage, "liar", "main"))
 
     await until("liar runs", running)
-    before = await well.metrics("scheduler", "hami_vgpu_memory_allocated_bytes", 'pod="liar"')
-    mine = booked((await well.stage.pods())["liar"])
+    before = await checked_scene.metrics("scheduler", "hami_vgpu_memory_allocated_bytes", 'pod="liar"')
+    mine = booked((await checked_scene.stage.pods())["liar"])
     uuid = mine["main"][0][0]
     texts = {key: text and text.replace("{uuid}", uuid) for key, text in claim.items()}
-    version = (await well.patch(f"{PODS}/liar", {"metadata": {"annotations": texts}}))["metadata"]["resourceVersion"]
-    # A pod that comes later proves that the scheduler has seen the change.
-    await well.stage.submit(pod("later", [container("main", 1000)]))
-    assert int((await well.stage.pods())["later"]["metadata"]["resourceVersion"]) > int(version)
-    assert not await all_end(well.stage, {"later"}, 20)
-    assert await well.metrics("scheduler", "hami_vgpu_memory_allocated_bytes", 'pod="liar"') == before
-    assert await seen(well.stage, "liar", "main") == mine["main"]
-    await well.delete("liar", "later")
+    version = (await checked_scene.patch(f"{PODS}/liar", {"metadata": {"annotations": texts}}))["metadata"][
+        "resourceVersion"
+    ]
+    # A pod created later proves that the scheduler has seen the change.
+    await checked_scene.stage.submit(pod("later", [container("main", 1000)]))
+    assert int((await checked_scene.stage.pods())["later"]["metadata"]["resourceVersion"]) > int(version)
+    assert not await all_end(checked_scene.stage, {"later"}, 20)
+    assert await checked_scene.metrics("scheduler", "hami_vgpu_memory_allocated_bytes", 'pod="liar"') == before
+    assert await seen(checked_scene.stage, "liar", "main") == mine["main"]
+    await checked_scene.delete("liar", "later")

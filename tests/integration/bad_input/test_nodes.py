@@ -1,4 +1,4 @@
-"""Node registers and kubelet state that make no sense: other nodes go on, and a repair is enough."""
+"""Bad registers and bad kubelet state do not affect other nodes, and a repair is enough."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ REGISTERS = {
     "twice": json.dumps([CARD, CARD]),
     "nameless": json.dumps([CARD | {"id": ""}]),
     "deep": "[" * 50_000,
-    # An annotation may have 256 KiB, so each of the many says little.
+    # An annotation may have 256 KiB, so each of the many entries is short.
     "crowd": json.dumps([{"id": f"{n}", "count": 1, "devmem": 1, "type": "T"} for n in range(4500)]).replace(" ", ""),
     "csv": "GPU-far,10,40000,100,NVIDIA-T4,0,true:",
 }
 
 
 def node(name: str, register: str) -> dict:
-    """A node without kubelet, whose annotation nobody puts right."""
+    """A node without kubelet and agent, so that nothing repairs its annotation."""
     amounts = {"cpu": "8", "memory": "8Gi", "pods": "110", "nvidia.com/gpu": "10"}
     return {
         "apiVersion": "v1",
@@ -46,49 +46,49 @@ def node(name: str, register: str) -> dict:
     }
 
 
-async def test_registers_that_cannot_be_read_close_their_own_node_and_open_it_when_repaired(well):
+async def test_unreadable_register_closes_its_node_until_repaired(checked_scene):
     names = {f"far-{what}": text for what, text in REGISTERS.items()}
     for name, text in names.items():
-        await well.stage.call("POST", NODES, node(name, text))
+        await checked_scene.stage.call("POST", NODES, node(name, text))
     for name in names:
-        await well.logged("scheduler", f'"{name}"', '"NVIDIA"', REGISTER)
+        await checked_scene.wait_for_log("scheduler", f'"{name}"', '"NVIDIA"', REGISTER)
     wanting = pod("wanting", [container("main", 1000)])
     wanting["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "far-half"}
-    await well.stage.submit(wanting)
-    await well.told("wanting", "FilteringFailed", "far-half")
-    await well.all_well()
-    await well.patch(f"{NODES}/far-half", {"metadata": {"annotations": {REGISTER: GOOD}}})
+    await checked_scene.stage.submit(wanting)
+    await checked_scene.wait_for_event("wanting", "FilteringFailed", "far-half")
+    await checked_scene.check_unaffected()
+    await checked_scene.patch(f"{NODES}/far-half", {"metadata": {"annotations": {REGISTER: GOOD}}})
 
     async def bound() -> bool:
-        return (await well.stage.pods())["wanting"]["spec"].get("nodeName") == "far-half"
+        return (await checked_scene.stage.pods())["wanting"]["spec"].get("nodeName") == "far-half"
 
     await until("the pod is bound to the repaired node", bound)
-    await well.delete("wanting")
+    await checked_scene.delete("wanting")
     for name in names:
-        await well.stage.call("DELETE", f"{NODES}/{name}")
+        await checked_scene.stage.call("DELETE", f"{NODES}/{name}")
 
 
 @pytest.mark.parametrize("text", [REGISTERS["half"], None, "[]", REGISTERS["deep"], "x" * 200_000])
-async def test_a_living_nodes_register_is_put_right_by_its_agent(well, text):
+async def test_running_agent_repairs_its_nodes_register(checked_scene, text):
     path = f"{NODES}/gpu-2"
-    before = (await well.stage.call("GET", path))["metadata"]["annotations"][REGISTER]
-    await well.patch(path, {"metadata": {"annotations": {REGISTER: text}}})
+    before = (await checked_scene.stage.call("GET", path))["metadata"]["annotations"][REGISTER]
+    await checked_scene.patch(path, {"metadata": {"annotations": {REGISTER: text}}})
 
     async def repaired() -> bool:
-        return (await well.stage.call("GET", path))["metadata"]["annotations"].get(REGISTER) == before
+        return (await checked_scene.stage.call("GET", path))["metadata"]["annotations"].get(REGISTER) == before
 
-    await until("the register is as it was", repaired)
+    await until("the repaired register", repaired)
     body = pod("on-two", [container("main", 1700)])
     body["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "gpu-2"}
-    await well.stage.submit(body)
-    assert not await all_end(well.stage, {"on-two"}, 20)
-    assert not await wrong_slices(well.stage, [body])
-    await well.delete("on-two")
+    await checked_scene.stage.submit(body)
+    assert not await all_end(checked_scene.stage, {"on-two"}, 20)
+    assert not await wrong_slices(checked_scene.stage, [body])
+    await checked_scene.delete("on-two")
 
 
 @pytest.mark.parametrize("damage", ["half", "empty", "noise", "foreign", "unknown", "folder"])
-async def test_a_corrupted_checkpoint_is_named_and_over_with_the_kubelets_next_write(well, damage):
-    path = well.stage.cluster.node("gpu-2").plugin_dir / "kubelet_internal_checkpoint"
+async def test_corrupt_checkpoint_is_reported_until_the_next_write(checked_scene, damage):
+    path = checked_scene.stage.cluster.node("gpu-2").plugin_dir / "kubelet_internal_checkpoint"
     good = path.read_bytes()
     unknown = json.loads(good)
     unknown["Data"]["Invented"] = 1
@@ -106,21 +106,23 @@ async def test_a_corrupted_checkpoint_is_named_and_over_with_the_kubelets_next_w
         path.write_bytes(damaged[damage])
 
     async def unready() -> str:
-        async with well.stage.session.get(f"{well.url('agent:gpu-2')}/readyz") as answer:
+        async with checked_scene.stage.session.get(f"{checked_scene.url('agent:gpu-2')}/readyz") as answer:
             return await answer.text() if answer.status == 503 else ""
 
-    assert "checkpoint: " in str(await until("the agent of gpu-2 says so", unready))
-    await well.logged("agent:gpu-2", "the kubelet's device checkpoint can't be used", "kubelet_internal_checkpoint")
+    assert "checkpoint: " in str(await until("the agent of gpu-2 is not ready", unready))
+    await checked_scene.wait_for_log(
+        "agent:gpu-2", "the kubelet's device checkpoint can't be used", "kubelet_internal_checkpoint"
+    )
     if damage == "folder":
         path.rmdir()
     body = pod("after", [container("main", 1900)])
     body["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "gpu-2"}
-    await well.stage.submit(body)
-    assert not await all_end(well.stage, {"after"}, 20)
-    assert not await wrong_slices(well.stage, [body])
+    await checked_scene.stage.submit(body)
+    assert not await all_end(checked_scene.stage, {"after"}, 20)
+    assert not await wrong_slices(checked_scene.stage, [body])
 
     async def ready() -> bool:
         return not await unready()
 
     await until("the agent of gpu-2 is ready again", ready)
-    await well.delete("after")
+    await checked_scene.delete("after")

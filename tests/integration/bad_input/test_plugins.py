@@ -1,4 +1,4 @@
-"""Vendor plugins that misbehave beside NVIDIA's: reported by name, and nobody is worse off."""
+"""Vendor plugins that misbehave beside NVIDIA's are reported by name and harm nobody else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.integration.bed import container, pod
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(60)]
 
 
-async def test_hami_plugins_names_those_that_cannot_be_loaded(well):
+async def test_hami_plugins_names_plugins_that_cannot_be_loaded(checked_scene):
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "hami_core", "plugins", "--json", stdout=asyncio.subprocess.PIPE
     )
@@ -30,20 +30,22 @@ async def test_hami_plugins_names_those_that_cannot_be_loaded(well):
     assert problems["teller"]["hook"] == "families"
 
 
-async def test_the_scheduler_goes_on_and_says_which_hook_of_which_plugin_failed(well):
+async def test_scheduler_continues_and_names_failed_plugin_and_hook(checked_scene):
     for name in distributions.BROKEN:
-        await well.logged("scheduler", name, f"rogue-{name} 6.6")
+        await checked_scene.wait_for_log("scheduler", name, f"rogue-{name} 6.6")
     for name in distributions.LOADABLE:
-        await well.logged("scheduler", f"rogue-{name} 6.6", "register")
-        assert await well.metrics("scheduler", "hami_plugin_failures_total", f'plugin="{name}"', 'hook="register"')
+        await checked_scene.wait_for_log("scheduler", f"rogue-{name} 6.6", "register")
+        assert await checked_scene.metrics(
+            "scheduler", "hami_plugin_failures_total", f'plugin="{name}"', 'hook="register"'
+        )
     for name in distributions.BROKEN:
-        assert await well.metrics("scheduler", "hami_plugin_refused", f'plugin="{name}"', "rogue")
+        assert await checked_scene.metrics("scheduler", "hami_plugin_refused", f'plugin="{name}"', "rogue")
 
 
 @pytest.mark.parametrize("name", sorted(distributions.LOADABLE))
-async def test_a_pod_that_asks_a_broken_vendor_is_refused_with_its_name(well, name):
+async def test_pod_that_asks_a_broken_vendor_is_refused_with_its_name(checked_scene, name):
     asking = pod("asks-broken", [container("main", None)])
     asking["spec"]["containers"][0]["resources"] = {"limits": {f"{name}.example/gpu": 1}}
-    words = await well.refused(asking)
+    words = await checked_scene.submit_refused(asking)
     assert f"vendor {name} (rogue-{name} 6.6)" in words
     assert "mutate_admission" in words

@@ -1,4 +1,4 @@
-"""The Acme NPU: memory in steps of 512 MiB, two types, and two cards only as a pair."""
+"""The Acme NPU: memory in steps of 512 MiB, two card types, and two cards only as a wired pair."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Acme:
 
     @hookimpl
     def parse_request(self, container, pod, family):
-        """Memory goes up to the next 512 MiB."""
+        """Round memory up to the next 512 MiB."""
         asked = default_parse_request(container, pod, family)
         if asked is None or not asked.memory_mib:
             return asked
@@ -44,7 +44,7 @@ class Acme:
 
     @hookimpl
     def choose(self, request, candidates, policy):
-        """Two cards are cards 2n and 2n + 1; more are not wired to each other."""
+        """Choose cards 2n and 2n + 1 for a request of two. More than two are not wired to each other."""
         if request.count == 1:
             return None
         for pair in combinations(range(len(candidates)), 2):

@@ -1,4 +1,4 @@
-"""The node side: cards are folders below ``HAMI_ACME_SYSFS``, device nodes lie in ``HAMI_ACME_DEV``."""
+"""The node side: cards are folders below ``HAMI_ACME_SYSFS``, device nodes are in ``HAMI_ACME_DEV``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hami_core import Advertisement, ContainerEdits, Device, DeviceError, Device
 
 
 class AcmeNode:
-    """Hands out ``/dev/acmeN`` and says in a variable how much of each card a container has."""
+    """Gives a container ``/dev/acmeN``, and the memory of each card in a variable."""
 
     api_version = (1, 0)
 
