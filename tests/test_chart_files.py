@@ -1,4 +1,4 @@
-"""What the chart holds that follows from elsewhere, and the wheel it is part of."""
+"""Generated parts of the chart, its dashboards, and the wheel that contains it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DASHBOARDS = sorted((ROOT / "contrib/grafana").glob("*.json"))
 METRIC = re.compile(r"\bhami_\w+")
 
 
-def test_what_is_generated_is_up_to_date():
+def test_generated_parts_of_the_chart_are_up_to_date():
     done = subprocess.run(
         [sys.executable, ROOT / "contrib/helm/generate.py", "--check"], capture_output=True, text=True, check=False
     )
@@ -36,7 +36,7 @@ def test_what_is_generated_is_up_to_date():
 
 
 class Card:
-    """Stands for NVML: a card that answers everything."""
+    """Replaces NVML with a card that answers every call."""
 
     def usage(self, uuid: str) -> Usage:
         return Usage(1, 1, 1)
@@ -47,11 +47,11 @@ class Card:
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory) -> set[str]:
-    """Names of what the scheduler, the agent and its vendor export where everything is in use."""
+    """Names of all metrics that scheduler, agent and vendor export when everything is in use."""
     folder = tmp_path_factory.mktemp("region")
     damaged = tmp_path_factory.mktemp("damaged")
     content = bytearray(region.initial(Limits((DeviceLimit("GPU-1", 2 << 30, 1 << 30, 30),))))
-    struct.pack_into("<I", content, region.BLOCK_OFFSET + 48, 1)  # memory was refused
+    struct.pack_into("<I", content, region.BLOCK_OFFSET + 48, 1)  # a denial of memory
     (folder / "vgpu.cache").write_bytes(content)
     (damaged / "vgpu.cache").write_bytes(b"")
     ref = ContainerRef("uid", "default", "pod", "main", ContainerKind.APP)
@@ -73,7 +73,7 @@ def exported(tmp_path_factory) -> set[str]:
 
 
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.name)
-def test_dashboards_ask_for_metrics_there_are(path, exported):
+def test_dashboards_use_only_metrics_that_exist(path, exported):
     board = json.loads(path.read_text())
     expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     expressions += [v["definition"] for v in board["templating"]["list"] if v["type"] == "query"]
@@ -82,7 +82,7 @@ def test_dashboards_ask_for_metrics_there_are(path, exported):
     assert asked <= exported, asked - exported
 
 
-def test_dashboards_show_what_is_told_of_containers(exported):
+def test_dashboards_show_all_metrics_of_containers(exported):
     asked = set(METRIC.findall("\n".join(path.read_text() for path in DASHBOARDS)))
     kinds = ("hami_vgpu_compute_", "hami_vgpu_host_memory_", "hami_host_gpu_pcie")
     told = {name for name in exported if name.startswith(kinds)}
@@ -99,13 +99,13 @@ def test_panels_of_dashboards_do_not_overlap(path):
             assert place[0] < 24, panel["title"]
 
 
-def test_dashboards_are_those_of_the_chart():
+def test_dashboards_equal_those_in_the_chart():
     assert [path.read_text() for path in DASHBOARDS] == [
         path.read_text() for path in sorted((ROOT / "contrib/helm/hami/dashboards").glob("*.json"))
     ]
 
 
-def test_the_wheel_holds_the_chart(tmp_path):
+def test_wheel_contains_the_chart(tmp_path):
     import zipfile
 
     from hatchling.builders.wheel import WheelBuilder

@@ -1,6 +1,6 @@
-"""CONTRIBUTING.md says which files a new hook, policy, metric, setting or command needs: this adds one of each there.
+"""CONTRIBUTING.md names the files that a new hook, policy, metric, setting or command needs. This adds one of each.
 
-A new vendor is `test_in_tree_vendor.py`.
+`test_in_tree_vendor.py` adds a vendor.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ def command() -> None:
 ''',
     },
 }  # fmt: skip
-"""Row of the page → file → text for its end; or a line and text to go after it, before it where it is no whole line."""
+"""Row of the page → file → text to append, or an anchor and a text: after it if it is a whole line, else before it."""
 
 
 def rows() -> dict[str, list[str]]:
-    """What the page says: thing → files by hand."""
+    """The page's table: thing → files to edit."""
     table = PAGE.split("## Add a thing\n")[1].split("\n## ")[0]
     found = re.findall(r"^\| (an? [^|]+?) \| ([^|]+) \|", table, re.MULTILINE)
     return {thing: re.findall(r"`([\w/.]+)`", files) for thing, files in found}
@@ -95,7 +95,7 @@ def rows() -> dict[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory) -> Tree:
-    """A tree with one more of each, whose generated files are written anew."""
+    """A tree with one more of each, and regenerated files."""
     tree = Tree(tmp_path_factory.mktemp("tree"))
     for files in ADDED.values():
         for name, added in files.items():
@@ -115,13 +115,13 @@ def tree(tmp_path_factory) -> Tree:
 
 
 @pytest.mark.parametrize("thing", ADDED)
-def test_the_page_names_the_files(thing):
-    """The page also names files of which a thing needs one, such as those of scheduler and agent."""
+def test_page_names_the_files_of_each_thing(thing):
+    """The page may name more files, such as those of both scheduler and agent, of which a thing needs one."""
     named = {name.replace("NAME", "nap") for name in rows()[thing]}
     assert set(ADDED[thing]) <= named
 
 
-def test_the_page_knows_no_other_thing():
+def test_page_has_no_other_thing():
     assert rows().keys() == {*ADDED, "a vendor"}
     assert rows()["a vendor"] == ["vendors/NAME/"]
 
@@ -140,38 +140,38 @@ print(slept)
 """
 
 
-def test_the_hook_is_called_in_place_and_awaited(tree):
+def test_added_hook_is_called_directly_and_awaited(tree):
     assert tree.run("-c", USE) == "['n1', 'n2']\n"
 
 
-def test_the_policy_is_taken_and_told_of(tree):
+def test_added_policy_is_accepted_and_documented(tree):
     command = ["-m", "hami_core", "scheduler", "--gpu-scheduler-policy=numa,quietest", "--help"]
     assert "quietest" in tree.run(*command)
     assert "| `quietest` | the fewest slots in use |" in (tree.root / "docs/reference/settings.md").read_text()
     assert "quietest" in (tree.root / "contrib/helm/hami/values.schema.json").read_text()
 
 
-def test_the_metric_and_the_setting_are_told_of(tree):
+def test_added_metric_and_setting_are_documented(tree):
     assert "--nap-time" in tree.run("-m", "hami_core", "agent", "--help")
     assert "`HAMI_NAP_TIME`" in (tree.root / "docs/reference/settings.md").read_text()
     assert "| `hami_agent_naps_total` | counter |" in (tree.root / "docs/reference/metrics.md").read_text()
 
 
-def test_the_command_runs(tree):
+def test_added_command_runs(tree):
     assert "Rest for a while." in tree.run("-m", "hami_core", "--help")
     assert tree.run("-m", "hami_core", "nap") == "rested\n"
 
 
-def test_the_tests_of_tables_and_pages_pass(tree):
+def test_tests_of_tables_and_pages_pass_with_the_additions(tree):
     files = [
         *("hami_core/tests/plugins/test_hooks.py", "hami_core/tests/plugins/test_reference.py"),
         *("hami_core/tests/inventory/test_new_policy.py", "hami_core/tests/settings/test_reference.py"),
         *("hami_core/tests/agent/test_metrics.py", "tests/test_metric_tables.py", "tests/test_chart_files.py"),
     ]
-    # mypy takes half a minute and has seen the table already.
+    # That test runs mypy for half a minute, and the additions do not change its table.
     chosen = ["-k", "not uses_that_do_not_fit"]
     tree.run("-m", "pytest", "-q", "-x", "-c", "pyproject.toml", "-p", "no:cacheprovider", *files, *chosen)
 
 
-def test_import_rules_hold(tree):
+def test_import_rules_hold_with_the_additions(tree):
     tree.run("contrib/lint_imports.py", "--no-cache")

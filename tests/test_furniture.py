@@ -1,4 +1,4 @@
-"""What an open-source project has beside its code: licences, versions, placeholders, generated files, changelog."""
+"""Project files beside the code: licences, versions, placeholders, generated files, changelog."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def git(*words: str, root: Path = ROOT) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_versions_and_licences_are_those_of_their_sources(capsys):
+def test_copies_of_version_and_licence_are_up_to_date(capsys):
     assert distributions.main(["--check"]) == 0, capsys.readouterr().err
 
 
@@ -58,12 +58,12 @@ def test_new_version_is_written_everywhere(tmp_path):
         assert distributions.current() not in text
 
 
-def test_what_is_no_version_is_refused(capsys):
+def test_invalid_version_is_refused(capsys):
     assert distributions.main(["v1"]) == 2
     assert "such as 0.2.0" in capsys.readouterr().err
 
 
-def test_unknown_addresses_stand_in_one_file():
+def test_placeholder_addresses_are_only_in_one_file():
     placeholder = "PROJECT-" + "OWNER"
     assert set(git("grep", "-l", placeholder)) <= {"pyproject.toml", "RELEASING.md"}
     if any(placeholder in address for address in PROJECT["project"]["urls"].values()):
@@ -86,7 +86,7 @@ def test_each_schema_has_a_file():
     assert [name for name, patterns in SCHEMAS.items() if not any(list(ROOT.glob(p)) for p in patterns)] == []
 
 
-def test_fragments_have_names_that_towncrier_takes():
+def test_fragments_have_names_that_towncrier_accepts():
     config = PROJECT["tool"]["towncrier"]
     kinds = {kind["directory"] for kind in config["type"]}
     readme = (ROOT / config["directory"] / "README.md").read_text("utf-8")
@@ -103,7 +103,7 @@ def test_fragments_have_names_that_towncrier_takes():
 
 def test_page_of_vendors_is_up_to_date():
     text = (ROOT / "docs/reference/vendors.md").read_text("utf-8")
-    assert text == page(*installed()), "write it anew: python -m hami_core.plugins.vendors_reference"
+    assert text == page(*installed()), "regenerate it: python -m hami_core.plugins.vendors_reference"
     assert [vendor.name for vendor in in_tree() if f"</vendors/{vendor.name}>" not in text] == []
 
 
@@ -124,7 +124,7 @@ def test_subject_has_area_and_at_most_72_characters(subject, wrong):
 
 @pytest.fixture
 def history(tmp_path) -> Path:
-    """A repository whose check was added after a bad subject."""
+    """A repository that added the check after a commit with a bad subject."""
     commit = ["-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "--quiet", "--allow-empty", "--message"]
     git("init", "--quiet", root=tmp_path)
     git(*commit, "Old and bad", root=tmp_path)
@@ -144,7 +144,7 @@ def test_only_subjects_after_the_check_are_checked(history, capsys):
     assert "Worse\n  begin with the area" in capsys.readouterr().err
 
 
-def test_clone_without_history_passes_and_says_so(history, tmp_path_factory, capsys):
+def test_clone_without_history_passes_with_a_note(history, tmp_path_factory, capsys):
     shallow = tmp_path_factory.mktemp("shallow") / "clone"
     git("clone", "--quiet", "--depth", "1", history.as_uri(), str(shallow))
     assert subjects.main(shallow) == 0

@@ -1,4 +1,4 @@
-"""Whatever becomes of a running pod's allocation annotation, a restarted scheduler never takes its cards for free."""
+"""After any change to a running pod's allocation annotation, a restarted scheduler never treats its cards as free."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def devices(kind: str, cores: int, memory: int) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class World:
-    """One vendor's node and what two containers of a pod ask for."""
+    """A node of one vendor, and the requests of a pod's two containers."""
 
     word: str
     limits: tuple[dict[str, str], dict[str, str]]
@@ -84,7 +84,7 @@ def loaded() -> Loaded:
 
 
 class Frozen:
-    """An API that has these objects and in which nothing happens."""
+    """An API server with fixed objects and without events."""
 
     def __init__(self, found: dict[Any, list[Any]]) -> None:
         self._found = found
@@ -111,7 +111,7 @@ def body(world: World, annotations: dict[str, str] | None = None) -> Pod:
 
 
 async def started(world: World, pod: Pod | None) -> Cluster:
-    """A scheduler that has just read the cluster."""
+    """The scheduler's state after it has read the cluster."""
     meta = {"name": "n1", "annotations": world.annotations}
     node = msgspec.convert({"metadata": meta, "status": {"capacity": world.capacity}}, Node)
     found = {NODES: [node], PODS: [pod] if pod is not None else []}
@@ -130,7 +130,7 @@ def used(cluster: Cluster) -> list[tuple[str, int, int, int]]:
 
 
 async def annotated(world: World) -> dict[str, str]:
-    """The annotations of a pod that the scheduler places."""
+    """The annotations that the scheduler gives the pod."""
     cluster = await started(world, None)
     allocation = cluster.inventory.book(cluster.request_of(body(world)), "n1")
     assert isinstance(allocation, Allocation), allocation
@@ -167,7 +167,7 @@ def garbled(text: str, steps: list[tuple[str, int, str]]) -> str:
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_a_garbled_allocation_is_read_or_closes_its_node(world: World, data: st.DataObject) -> None:
+def test_garbled_allocation_still_counts_or_closes_its_node(world: World, data: st.DataObject) -> None:
     before = asyncio.run(annotated(world))
     (key,) = [key for key in before if key.endswith("-allocated")]
     sound = asyncio.run(started(world, body(world, before)))
@@ -184,7 +184,7 @@ def test_a_garbled_allocation_is_read_or_closes_its_node(world: World, data: st.
 
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
-def test_a_lost_allocation_closes_its_node(world: World) -> None:
+def test_lost_allocation_closes_its_node(world: World) -> None:
     cluster = asyncio.run(started(world, body(world)))
     assert "default/holder" in cluster.inventory.bar("n1", [world.word])
     assert list(cluster.inventory.bookings()) == []

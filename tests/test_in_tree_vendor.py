@@ -1,6 +1,6 @@
-"""A vendor of this repository is its folder: the template, copied to ``vendors/``, is known everywhere at once.
+"""A folder is all that a vendor of this repository needs: a copy of the template in ``vendors/`` is used everywhere.
 
-The copy stands in a copy of this tree. Nothing is installed from an index, no image is built.
+The test copies the template into a copy of this tree. It installs nothing from an index and builds no image.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def tree(tmp_path_factory) -> Tree:
     return copy
 
 
-def test_nox_has_its_session_by_its_tag(tree):
+def test_nox_runs_the_vendors_session_by_its_tag(tree):
     sessions = json.loads(tree.run("-m", "nox", "--list", "--json", "--tags", "acme"))
     assert [session["session"] for session in sessions] == ["vendor(acme)"]
 
 
-def test_extra_is_there_in_wheels_from_tree_and_sdist(tree, tmp_path):
+def test_wheels_from_tree_and_sdist_have_the_vendors_extra(tree, tmp_path):
     extras = ProjectMetadata(str(tree.root), PluginManager()).core.optional_dependencies
     assert extras["acme"] == [PIN]
     assert PIN in extras["all"]
@@ -81,14 +81,14 @@ def test_extra_is_there_in_wheels_from_tree_and_sdist(tree, tmp_path):
     assert {"Provides-Extra: acme", f"Requires-Dist: {PIN}; extra == 'acme'"} <= set(lines)
 
 
-def test_images_hold_it_and_its_agent_has_one(tree):
+def test_images_contain_the_vendor_and_its_agent_has_one(tree):
     made = json.loads(tree.run("-c", IMAGES))
     own = {name: layer[1] for name, layers in made.items() for layer in layers if layer[0] == "own"}
     assert "hami-acme" in own["scheduler"]
     assert own["agent-acme"] == ["hami", "hami-acme"]
 
 
-def test_debian_packages_of_an_agent_come_from_its_folder(tree):
+def test_agents_debian_packages_come_from_the_vendors_folder(tree):
     file = tree.root / "vendors/acme/pyproject.toml"
     text = file.read_text()
     try:
@@ -100,7 +100,7 @@ def test_debian_packages_of_an_agent_come_from_its_folder(tree):
     assert ["packages", ["libudev1"]] not in made["scheduler"]
 
 
-def test_chart_protects_its_keys_and_trusts_our_image(tree):
+def test_chart_protects_the_vendors_keys_and_trusts_our_image(tree):
     tree.run("contrib/helm/generate.py")
     said = json.loads(tree.run("-c", CHART))
     assert said["warnings"] == []
@@ -110,13 +110,13 @@ def test_chart_protects_its_keys_and_trusts_our_image(tree):
     assert "hami.io/acme-devices-allocated" in (tree.root / "contrib/helm/hami/files/system-keys.json").read_text()
 
 
-def test_docs_have_its_page(tree):
+def test_docs_have_the_vendors_page(tree):
     tree.run("docs/conf.py")
     assert (tree.root / "docs/vendors/acme.md").read_text() == (tree.root / "vendors/acme/README.md").read_text()
     assert "\nvendors/*\n" in (tree.root / "docs/index.md").read_text()
 
 
-def test_import_rules_hold_for_it(tree):
+def test_import_rules_hold_for_the_vendor(tree):
     rules = tomllib.loads(lint_imports.configuration(tree.root))["tool"]["importlinter"]
     assert "hami_acme" in rules["root_packages"]
     lists = {
@@ -131,7 +131,7 @@ def test_import_rules_hold_for_it(tree):
     "door",
     ["hami_core.wire import keys", "hami_core.agent.files import sync", "hami_core.vendorkit.locks import NodeLock"],
 )
-def test_vendor_that_imports_what_is_not_public_is_refused(tree, door):
+def test_vendor_that_imports_a_private_module_is_refused(tree, door):
     tree.run("contrib/lint_imports.py", "--no-cache")
     file = tree.root / "vendors/acme/src/hami_acme/node.py"
     text = file.read_text()
@@ -144,7 +144,7 @@ def test_vendor_that_imports_what_is_not_public_is_refused(tree, door):
     assert f"hami_acme.node -> {door.partition(' ')[0]}" in str(told.value)
 
 
-def test_lists_of_the_repositorys_tests_have_it(tree, tmp_path):
+def test_repository_tests_cover_the_vendor(tree, tmp_path):
     tree.run("-c", BUILD, "build_wheel", tree.root / "vendors/acme", tmp_path)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         wheel.extractall(tmp_path)
@@ -164,7 +164,7 @@ def test_lists_of_the_repositorys_tests_have_it(tree, tmp_path):
         ('acme = "hami_acme:Acme"', 'a = "hami_acme:Acme"', 'entry-points."hami.vendors": add acme'),
     ],
 )
-def test_folder_that_breaks_a_rule_is_named(tmp_path, old, new, words):
+def test_vendor_folder_that_breaks_a_rule_is_refused(tmp_path, old, new, words):
     file = tmp_path / "vendors/acme/pyproject.toml"
     file.parent.mkdir(parents=True)
     file.write_text((ROOT / "contrib/template/pyproject.toml").read_text().replace(old, new))

@@ -1,4 +1,4 @@
-"""The pictures show what today's code prints; `nox -s pictures` writes them."""
+"""The pictures show the output of the current code. `nox -s pictures` writes them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def recording(picture):
     return pictures.recording_of(picture)
 
 
-def test_the_view_draws_the_same_picture_today(picture, recording):
+def test_current_code_draws_the_same_picture(picture, recording):
     assert pictures.draw(recording) == picture, STALE
 
 
-def test_the_recorded_pods_are_those_of_the_manifests(recording):
-    """The webhook completes a request, so what a manifest asks for begins what the picture shows."""
+def test_recorded_pods_are_those_of_the_manifests(recording):
+    """The webhook adds defaults to a request. So the request in the picture begins with the one in the manifest."""
     parse = load_vendors({}, side="scheduler", only=["nvidia"]).parse
     pods = load(GpuDemo().manifests)
     shown = {row["name"]: row["asked"] for row in recording["snapshots"][-1]["pods"]}
@@ -42,7 +42,7 @@ def test_the_recorded_pods_are_those_of_the_manifests(recording):
         assert shown[pod["metadata"]["name"]].startswith(asked), STALE
 
 
-def test_every_container_of_the_recording_got_its_slice(recording):
+def test_every_recorded_container_got_its_slice(recording):
     result = recording["result"]
     assert result["ok"]
     assert result["overshoot_bytes"] == 0
@@ -58,7 +58,7 @@ def test_picture_loads_nothing_and_ends_without_animation(picture):
     assert "Every container got exactly its slice" in {text for group in seen for text in group.itertext()}
 
 
-def test_times_and_uuids_alone_do_not_change_a_picture(recording):
+def test_times_and_uuids_do_not_make_a_picture_stale(recording):
     other = json.loads(re.sub(r"GPU-[0-9a-f]{8}", "GPU-01234567", json.dumps(recording)))
     other["result"]["seconds"] += 1
     same, changed = pictures.draw(recording), pictures.draw(other)

@@ -1,4 +1,4 @@
-"""Promises about the repository itself."""
+"""Rules for the repository itself."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_all_distributions_carry_one_version(distribution):
     assert version(distribution) == hami_core.__version__
 
 
-def test_nobody_is_sent_to_another_projects_hami_core():
-    """The name on the index is not ours; on the wire it is the word for a mode."""
+def test_no_text_names_the_other_projects_hami_core():
+    """The package of this name on the index is not ours. In annotations the name is the word for a mode."""
     texts = subprocess.run(
         ["git", "grep", "-n", "-I", "-E", r"hami-core(\[|[<>=]=?[0-9]| package)|install hami-core"],
         cwd=ROOT,
@@ -58,12 +58,12 @@ def test_each_vendor_is_an_extra_of_its_version():
     assert extras.keys() == {*vendors, "all", "manifests", "testing"}
 
 
-def test_a_copy_of_the_template_has_the_right_version():
+def test_template_has_the_right_version():
     template = tomllib.loads((ROOT / "contrib/template/pyproject.toml").read_text())
     assert template["project"]["version"] == hami_core.__version__
 
 
-def test_the_readme_holds_the_two_commands_and_ci_runs_the_second():
+def test_readme_has_the_two_commands_and_ci_runs_the_second():
     readme = (ROOT / "README.md").read_text()
     setup = "python3 -m venv .venv && .venv/bin/pip install -q nox && .venv/bin/nox -s "
     assert f"\n{setup}demo\n" in readme
@@ -82,7 +82,7 @@ def test_help_imports_nothing_heavy():
     assert "scheduler" in done.stdout
 
 
-def test_every_file_the_documents_name_exists():
+def test_every_file_named_on_a_page_exists():
     missing = []
     for page in PAGES:
         for name in NAMED.findall(page.read_text()):
@@ -91,11 +91,11 @@ def test_every_file_the_documents_name_exists():
     assert not missing
 
 
-def test_every_test_the_documents_name_exists():
+def test_every_test_named_on_a_page_exists():
     folders = ("tests", "hami_core", "vendors", "interpose", "contrib")
     tests = [path for folder in folders for path in (ROOT / folder).rglob("test_*.py")]
     named = {(page, *found) for page in PAGES for found in TEST.findall(page.read_text())}
-    assert len(named) > 20, "the table of faults alone names more"
+    assert len(named) > 20, "too few found: the table of faults alone names more"
     missing = [
         f"{page.relative_to(ROOT)}: {file} {test}"
         for page, file, test in named
@@ -106,7 +106,7 @@ def test_every_test_the_documents_name_exists():
 
 @pytest.mark.parametrize("module", [hami_core, hami_core.testing])
 def test_dir_lists_public_names_before_they_are_loaded(module):
-    """In a fresh process; an interactive shell completes by it."""
+    """A fresh process is needed. Interactive shells complete names by `dir`."""
     code = f"import {module.__name__} as it; print(*sorted(set(it.__all__) - set(dir(it))))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

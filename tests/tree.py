@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 
 class Tree:
-    """A copy of what git knows of this tree."""
+    """A copy of the files that git tracks in this tree."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -23,7 +23,7 @@ class Tree:
                 shutil.copy2(ROOT / name, root / name)
 
     def run(self, *words: str | Path, path: tuple[Path, ...] = ()) -> str:
-        """Run Python there; what it prints."""
+        """Run Python in the tree. Returns its output."""
         found = os.pathsep.join(map(str, (self.root, *path)))
         env = {**os.environ, "PYTHONPATH": found, "PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, *map(str, words)]

@@ -129,8 +129,7 @@ class Process:
         return self.answer()
 
     def json(self, *words: object) -> dict[str, Any]:
-        """Send a command, if there is one, and return the JSON answer. Other lines, printed by libraries, are
-        skipped."""
+        """Send a command, if there is one, and return the JSON answer. Lines printed by libraries are skipped."""
         if words:
             self.send(*words)
         while True:

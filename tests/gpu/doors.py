@@ -1,5 +1,4 @@
-"""Doors and views: every library starts under the preload, sees the slice, does not crash and prints nothing of
-ours."""
+"""Doors and views: every library runs under the preload and sees the slice. Nothing of ours is printed."""
 
 from __future__ import annotations
 

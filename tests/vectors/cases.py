@@ -4,17 +4,17 @@ The files are ``*.json`` in this folder, or in the folder that the environment v
 format and names, other cases). A *path* names a part of them: ``"check_uuid"`` is that group's ``cases``,
 ``"node_lock.parse"`` a list inside a group, ``"vendors/codec.encode"`` one of ``vendors.json``.
 
-A foreign folder may leave groups out: their cases are then none (pytest reports the test as skipped, for want of
-parameters), while facts and configuration come from our own files.
+A foreign folder may leave out groups. Tests of a missing group have no parameters, so pytest skips them. Facts and
+configuration that a foreign folder lacks come from our own files.
 
-A module claims what it runs by calling `cases`, `rows` or `value` with literal paths; test_claims.py finds the parts
-nobody claims. A case remembers which of its keys were read: one that no runner looked at fails the test
-(`conftest.py`), so a key nobody knows never passes for checked.
+A module claims the parts that it runs by calling `cases`, `rows` or `value` with literal paths. test_claims.py finds
+parts without a claim. A case records which of its keys were read. `conftest.py` fails a test that left a key unread, so
+that an unknown key never counts as checked.
 
 Every runner takes every case that the format allows. An input that a case leaves out has the format's default: 0, an
 empty text, list or object, no percentage, a healthy device. An answer that a case leaves out is not compared. An
-expected error (`ERRORS`) may stand in place of any answer: runners ask the product within `Case.ask`, or give its
-verdict to `Case.verdict`.
+expected error (`ERRORS`) may replace any answer. So runners call the product in `Case.ask`, or pass its verdict to
+`Case.verdict`.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ FOLDER = Path(os.environ.get("HAMI_VECTORS") or OWN)
 FOREIGN = FOLDER.resolve() != OWN
 
 COMMENTARY = frozenset({"src", "origin", "note", "origin_note", "why", "side_effect", "comment"})
-"""Keys that speak to people."""
+"""Keys with comments for readers."""
 DESCRIPTIONS = frozenset({"meta", "_about"})
 """Parts that describe a file."""
 
 
 ERRORS = ("error", "error_prefix", "error_contains", "error_suffix", "error_any")
-"""Keys that expect an error: the whole text (true: any), its front, a part, its end, any."""
+"""Keys of an expected error: its whole text (true: any error), beginning, a part, end, or any error."""
 
 
 class AnsweredError(Exception):
-    """The case expected an error and got it: its test has passed. Not one to catch but in `conftest.py`."""
+    """The case expected an error and got it, so its test has passed. Only `conftest.py` catches this."""
 
 
 class Case(Mapping[str, Any]):
-    """One case; reading a key marks it as looked at.
+    """One case. It records which keys were read.
 
     Attributes:
         name: Path and number, for messages.
-        head: What the group says beside its cases (configuration, annotation keys).
+        head: The group's other entries, such as configuration and annotation keys.
     """
 
     def __init__(self, name: str, data: Mapping[str, Any], head: Mapping[str, Any] | None = None) -> None:
@@ -83,7 +83,7 @@ class Case(Mapping[str, Any]):
         return f"{self.name}: {json.dumps(self._data)}"
 
     def unknown(self, key: str) -> AssertionError:
-        """The error for a value of ``key`` that the runner has no meaning for."""
+        """The error for a value of ``key`` that the runner does not know."""
         return AssertionError(f"{self.name}: {key} {self._data.get(key)!r} is unknown to the runner")
 
     @property
@@ -92,9 +92,9 @@ class Case(Mapping[str, Any]):
         return any(key in self for key in ERRORS)
 
     def check_error(self, *words: str) -> None:
-        """Hold an error's words against whichever form of expectation the case has; one of several texts must do.
+        """Check that one of these texts is the error that the case expects.
 
-        ``error`` is the whole text, or its front where HAMi wraps another error behind a colon; true: any error.
+        ``error`` is the whole text, or its beginning if HAMi appends another error after a colon. True means any error.
         """
         assert self.get("error_any", True) is True, f"{self!r}: error_any must be true"
         assert any(self._expects(text) for text in words), f"{self!r}: {words!r}"
@@ -109,7 +109,7 @@ class Case(Mapping[str, Any]):
         )
 
     def ask(self, question: Callable[[], T]) -> T:
-        """The product's answer; where the case expects an error, the product must raise it, and the test has passed."""
+        """The product's answer. If the case expects an error, the product must raise it, and the test has passed."""
         if not self.fails:
             return question()
         with pytest.raises(HamiError) as caught:
@@ -117,19 +117,18 @@ class Case(Mapping[str, Any]):
         raise self._answered(getattr(caught.value, "problem", ""), str(caught.value))
 
     def _answered(self, *words: str) -> AnsweredError:
-        """The product refuses: that has to be the error expected. A "no" beside the error says nothing more."""
+        """Check a refusal against the expected error. A false or empty answer in the same case adds nothing."""
         self.check_error(*words)
         self._unread -= {key for key, value in self._data.items() if not value}
         return AnsweredError()
 
     def verdict(self, key: str, good: bool, *words: str) -> None:
-        """Compare a yes or no with what the case says under ``key``, if it does.
+        """Compare a yes or no with the case's entry ``key``, if it has one.
 
         Args:
-            key: Where the expected verdict stands.
-            good: The product's.
-            words: Why not, where it is a no. Where the case expects an error, one of them must be it, and the test has
-                passed.
+            key: Key of the expected verdict.
+            good: The product's verdict.
+            words: Reasons for a no. If the case expects an error, one of them must match it, and the test has passed.
         """
         if self.fails:
             assert not good, f"{self!r}: expected an error"
@@ -137,9 +136,9 @@ class Case(Mapping[str, Any]):
         assert good is self.get(key, good), f"{self!r}: {key} is {good} {words}"
 
     def finish(self) -> None:
-        """Fail when keys were left unread."""
+        """Fail if a key was left unread."""
         if self._unread:
-            raise AssertionError(f"{self.name}: the runner knows nothing of {sorted(self._unread)}: {self!r}")
+            raise AssertionError(f"{self.name}: keys unknown to the runner: {sorted(self._unread)}: {self!r}")
 
 
 @cache
@@ -162,13 +161,13 @@ def groups(folder: Path = FOLDER) -> dict[str, Any]:
         for group in content.keys() - DESCRIPTIONS:
             full = f"vendors/{group}" if name.startswith("vendors") else group
             if full in merged:
-                raise ValueError(f"{folder / name}: group {group!r} stands in another file too")
+                raise ValueError(f"{folder / name}: another file also has the group {group!r}")
             merged[full] = content[group]
     return merged
 
 
 def value(path: str) -> Any:
-    """What stands at a path: a fact, a table, a group."""
+    """The value at a path: a fact, a table, a group."""
     for folder in (FOLDER, OWN):
         found, there = _at(path, groups(folder))
         if there:
@@ -189,7 +188,7 @@ def cases(path: str, *, where: Callable[[Mapping[str, Any]], bool] | None = None
 
     Args:
         path: A group with ``cases``, or a list of objects.
-        where: Take only the cases for which this holds; whoever filters says elsewhere what becomes of the rest.
+        where: Take only the cases for which this is true. The caller accounts for the others elsewhere.
     """
     found = _listed(path)
     head = {k: v for k, v in found.items() if k != "cases"} if isinstance(found, dict) else {}
@@ -202,7 +201,7 @@ def cases(path: str, *, where: Callable[[Mapping[str, Any]], bool] | None = None
 
 
 def _listed(path: str) -> Any:
-    """The content of a group with cases; in a foreign folder that leaves it out there are none."""
+    """The content of a group with cases. Empty if a foreign folder leaves out the group."""
     found, there = _at(path, groups())
     if not there and not FOREIGN:
         raise KeyError(f"{FOLDER}: no vectors at {path!r}")
@@ -215,13 +214,13 @@ def rows(path: str) -> list[Any]:
 
 
 def head(path: str) -> dict[str, Any]:
-    """What a group says beside its cases."""
+    """The entries of a group other than its cases."""
     found = value(path)
     return {key: entry for key, entry in found.items() if key != "cases"}
 
 
 def parts(body: Any, path: str) -> Iterator[str]:
-    """The paths somebody has to claim: groups with cases, else every list and every object of plain values."""
+    """The paths that need a claim: groups with cases; in other groups, every list and every object of plain values."""
     if isinstance(body, dict) and "cases" not in body:
         inner = {k: v for k, v in body.items() if isinstance(v, dict | list)}
         if inner:

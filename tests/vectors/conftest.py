@@ -1,4 +1,4 @@
-"""A case with keys that nobody read does not pass."""
+"""Fails a test whose case has keys that no runner read."""
 
 from __future__ import annotations
 

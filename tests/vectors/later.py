@@ -1,13 +1,13 @@
-"""Vectors that no module here runs, each with the work it waits for. The table only ever gets shorter.
+"""Vectors that no module here runs yet, each with the work that it waits for.
 
-A path covers everything below it. Whoever runs a part strikes its line; test_claims.py insists on it.
+A path covers everything below it. test_claims.py fails if a part in this table is run.
 """
 
 from __future__ import annotations
 
 _MONITOR = "monitor: metrics and feedback"
 _MIG = "NVIDIA MIG on the node"
-_REGION = "written by libvgpu.so alone: held against the layout by interpose/tests/test_region.py"
+_REGION = "written only by libvgpu.so: interpose/tests/test_region.py checks the layout"
 _VOLCANO = "Volcano as source of allocations"
 
 LATER: dict[str, str] = {
@@ -71,7 +71,7 @@ LATER_VENDORS: dict[str, str] = {
     "XPU": "vendor Kunlun",
     "kunlun": "vendor Kunlun",
 }
-"""Common words in the groups that speak of several vendors (requests, admission), likewise."""
+"""Common words of vendors in the groups that concern several vendors (requests, admission), with that work."""
 
 LATER_SECTIONS: dict[str, str] = {
     "amd": "vendor AMD",
@@ -88,4 +88,4 @@ LATER_SECTIONS: dict[str, str] = {
     "vastai": "vendor Vastai",
     "xpu": "vendor Kunlun",
 }
-"""Names in ``vendors.json`` (annotation keys, capacity, units), likewise."""
+"""Names of vendors in ``vendors.json`` (annotation keys, capacity, units), with that work."""

@@ -1,4 +1,4 @@
-"""Device, request and pod records of the placement groups as our values."""
+"""Converts device, request and pod records of the placement groups to our types."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UNSET = 101
 
 
 def nvidia_rules(**config: Any) -> VendorRules:
-    """NVIDIA's rules as placement gets them."""
+    """NVIDIA's rules, as placement uses them."""
     nvidia = Nvidia()
     (family,) = nvidia.families(NvidiaConfig(**config), None)
     return VendorRules(
@@ -64,7 +64,7 @@ def device(record: Mapping[str, Any], position: int, *, cordoned: bool = False, 
 
 
 def card(record: Mapping[str, Any], position: int = 0, **changes: Any) -> Card:
-    """A device record with what is used of it."""
+    """A device record with its use."""
     used = (record.get("used", 0), record.get("usedmem", 0), record.get("usedcores", 0))
     return Card(device(record, position, **changes), position, *used)
 
@@ -94,7 +94,7 @@ def pod(
     weights: Mapping[str, int] | None = None,
     numa_bind: bool = False,
 ) -> PodRequest:
-    """A pod of request records, None for a container without one."""
+    """A pod of request records. None is a container without a request."""
     kinds = [(ContainerKind.INIT, r) for r in init] + [(ContainerKind.APP, r) for r in app]
     containers = tuple(
         ContainerRequest(f"c{i}", kind, () if r is None else (request(r, numa_bind=numa_bind),))
@@ -104,7 +104,7 @@ def pod(
 
 
 def register(inventory: Inventory, name: str, records: Sequence[Mapping[str, Any]]) -> None:
-    """Put a node into an inventory, with what its records say is used, as one running pod."""
+    """Put a node into an inventory. One running pod holds what the records say is used."""
     devices = [device(record, position) for position, record in enumerate(records)]
     inventory.set_node(NodeFacts(name), {"NVIDIA": devices})
     slices = tuple(
@@ -117,7 +117,7 @@ def register(inventory: Inventory, name: str, records: Sequence[Mapping[str, Any
 
 
 def node(records: Sequence[Mapping[str, Any]]) -> Node:
-    """The inventory's own account of a node on which so much is used as the records say."""
+    """The inventory's state of a node with the use in the records."""
     family = FamilyDevices(device(record, position) for position, record in enumerate(records))
     for record, one in zip(records, family.devices, strict=True):
         position = family.positions[one.id]
@@ -128,10 +128,10 @@ def node(records: Sequence[Mapping[str, Any]]) -> Node:
 
 
 def rows(raw: Sequence[Any]) -> list[list[Slice]]:
-    """Slices by container, of rows as the groups write them.
+    """Slices by container, parsed from the rows of the groups.
 
-    A row is ``[uuid, mem, cores]``, with the slots behind them or a type before them, or an object. A list of rows is
-    one container.
+    A row is an object, or a list ``[uuid, mem, cores]`` with an optional type after ``uuid`` and optional slots at the
+    end. A list of rows is one container.
     """
     if raw and (isinstance(raw[0], dict) or (isinstance(raw[0], list) and raw[0] and isinstance(raw[0][0], str))):
         raw = [raw]

@@ -1,4 +1,4 @@
-"""Every part of the vector files is run by a module here or waits, by name, for the work it belongs to."""
+"""Every part of the vector files is run by a module here, or listed in later.py with the work that it waits for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.vectors
 
 
 def claims() -> set[str]:
-    """Literal paths given to `cases`, `rows` or `value` in the modules of this folder."""
+    """Literal paths in calls of `cases`, `rows` and `value` in the modules of this folder."""
     return {path for module in Path(__file__).parent.glob("test_*.py") for path in _claimed(module)}
 
 
@@ -35,22 +35,22 @@ def _claimed(module: Path) -> Iterator[str]:
 
 
 def _covers(claim: str, part: str) -> bool:
-    """A claim covers what lies at it or below it, and the part it lies in."""
+    """Whether a claim covers a part: the part is at or below the claim, or contains it."""
     return part == claim or part.startswith(f"{claim}.") or claim.startswith(f"{part}.")
 
 
-def test_every_part_is_claimed_or_named_as_later_work():
+def test_every_part_is_claimed_or_listed_as_later_work():
     claimed = claims() | set(LATER)
     forgotten = [
         p for name, body in groups().items() for p in parts(body, name) if not any(_covers(c, p) for c in claimed)
     ]
-    assert not forgotten, f"vectors that nobody runs: {forgotten}"
+    assert not forgotten, f"vectors that no module runs: {forgotten}"
 
 
-def test_the_table_of_later_work_is_exact():
+def test_table_of_later_work_has_no_stale_line():
     claimed = claims()
     both = [later for later in LATER if any(_covers(later, claim) for claim in claimed)]
-    assert not both, f"run already, strike them from LATER: {both}"
+    assert not both, f"these are run, remove them from LATER: {both}"
     if not FOREIGN:
         present = [p for name, body in groups().items() for p in parts(body, name)]
         stale = [c for c in set(LATER) if not any(_covers(c, p) for p in present)]

@@ -35,13 +35,13 @@ def device(entry: dict[str, Any]) -> Device:
 
 
 def described(found: Device, like: dict[str, Any]) -> dict[str, Any]:
-    """The device in the words of the vectors, with the keys the expectation names."""
+    """The device in the form of the vectors, with the keys of the expectation."""
     assert set(like) <= set(SETS), f"device keys unknown to the runner: {set(like) - set(SETS)}"
     return {name: getattr(found, SETS[name]) for name in like}
 
 
 @pytest.mark.parametrize("case", cases("node_devices_csv_decode"))
-def test_csv_is_decoded(case: Case) -> None:
+def test_csv_is_decoded_as_in_hami(case: Case) -> None:
     found = case.ask(lambda: node.decode_devices_csv(case["in"], key="", family="NVIDIA"))
     check_devices(case, found)
 
@@ -53,13 +53,13 @@ def check_devices(case: Case, found: Sequence[Device]) -> None:
 
 
 @pytest.mark.parametrize("case", cases("node_devices_csv_encode"))
-def test_csv_is_encoded(case: Case) -> None:
+def test_csv_is_encoded_as_in_hami(case: Case) -> None:
     devices = [device(entry) for entry in case.get("devices", [])]
     assert case.ask(lambda: node.encode_devices_csv(devices)) == case["out"]
 
 
 @pytest.mark.parametrize("case", cases("node_devices_json"))
-def test_json(case: Case) -> None:
+def test_json_register_is_read_as_in_hami(case: Case) -> None:
     match case["op"]:
         case "encode":
             devices = [device(entry) for entry in case.get("devices", [])]
@@ -77,14 +77,14 @@ def test_json(case: Case) -> None:
 
 
 def profile(entry: dict[str, Any]) -> MigProfile:
-    """A profile of the vectors; its instanceCount is HAMi's own and never on the wire."""
+    """A MIG profile of the vectors. Its instanceCount is internal to HAMi and never on the wire."""
     places = tuple(MigPlacement(p.get("start", 0), p["size"]) for p in entry.get("placements", []))
     amounts = (entry.get(key, 0) for key in ("memoryMB", "core", "sliceCount"))
     return MigProfile(entry["name"], *amounts, places)
 
 
 def read_register(case: Case) -> None:
-    """HAMi has errors for "no annotation" and "no devices"; ours are None and an empty list."""
+    """HAMi raises errors for "no annotation" and "no devices". We return None and an empty list."""
     text = case.get("annotation")
     facts = NodeFacts("n1", {} if text is None else {rules.REGISTER: text})
     try:
@@ -98,25 +98,25 @@ def read_register(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("pair_scores_json"))
-def test_link_scores(case: Case) -> None:
+def test_link_scores_matches_hami(case: Case) -> None:
     assert case.head["annotation"] == rules.PAIR_SCORES
     scores = case.ask(lambda: node.decode_pair_scores(case["in"], key="k"))
     assert scores == case.get("scores", scores)
     assert node.encode_pair_scores(scores) == case["in"]
 
 
-def test_link_score_text_comes_back_as_written() -> None:
+def test_link_score_text_survives_decoding_and_encoding() -> None:
     text = value("vendors/codec.pairScoreJson")
     assert node.encode_pair_scores(node.decode_pair_scores(text, key="k")) == text
 
 
 @pytest.mark.parametrize("case", cases("health_generic"))
-def test_handshake(case: Case) -> None:
+def test_handshake_matches_hami(case: Case) -> None:
     verdict = node.judge_handshake(
         case.get("handshake"), allocatable=case.get("allocatable", 0), now=datetime.fromisoformat("2026-07-03T12:00:00")
     )
     if case.get("node_get_fails") and verdict is node.Liveness.REFRESH:
-        verdict = node.Liveness.KEEP  # what the docstring asks of the caller
+        verdict = node.Liveness.KEEP  # as judge_handshake's docstring requires of the caller
     outcome = {
         node.Liveness.KEEP: [True, False],
         node.Liveness.REFRESH: [True, True],
@@ -140,14 +140,14 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize("case", cases("vendors/codec.nodeText.encode"))
-def test_node_text_is_encoded(case: Case) -> None:
+def test_node_text_is_encoded_as_in_hami(case: Case) -> None:
     assert case.ask(lambda: node.encode_devices_csv([device(case["in"])])) == case["out"]
 
 
 @pytest.mark.parametrize("case", cases("vendors/codec.nodeText.decode"))
-def test_node_text_is_decoded(case: Case) -> None:
+def test_node_text_is_decoded_as_in_hami(case: Case) -> None:
     named = case.get("error", True)
-    if named is not True:  # a word for it
+    if named is not True:  # any word
         expected = PROBLEMS.get(named) or (named if named.startswith("field count") else f"invalid {named} field")
         with pytest.raises(WireError, match=expected):
             node.decode_devices_csv(case["in"], key="k", family="DCU")
@@ -159,7 +159,7 @@ def test_node_text_is_decoded(case: Case) -> None:
             assert [getattr(d, name) for d in found] == [case[name]]
 
 
-def test_node_text_has_its_fields_in_order() -> None:
+def test_node_text_has_fields_in_hamis_order() -> None:
     fields = value("vendors/codec.nodeText.fields9")
     assert fields == list(FIELDS)
     assert value("vendors/codec.nodeText.fields7") == fields[:7]
@@ -172,13 +172,13 @@ def test_node_text_has_its_fields_in_order() -> None:
 
 
 @pytest.mark.parametrize("case", cases("vendors/codec.nodeJson.examples"))
-def test_node_json_examples(case: Case) -> None:
+def test_node_json_examples_match_hami(case: Case) -> None:
     (found,) = case.ask(lambda: node.decode_devices_json(case["json"], key="k", family="NVIDIA"))
     assert node.encode_devices_json([device(case["device"])]) == case["json"]
     assert found == device(case["device"])
 
 
-def test_node_json_keys_stand_in_order() -> None:
+def test_node_json_keys_are_in_hamis_order() -> None:
     order = value("vendors/codec.nodeJson.keyOrder")
     unwritten = {"migtemplate", "devicevendor"}
     full = Device("i", 1, 1, 1, 1, "t", "F", 1, "m", True, mig_profiles=(MigProfile("p", 1, 1, 1),), custom={"a": 1})
@@ -190,11 +190,11 @@ def test_node_json_keys_stand_in_order() -> None:
     assert node.encode_devices_json([]) == value("vendors/codec.nodeJson.emptyList")
 
 
-def test_node_json_mig_profile() -> None:
+def test_node_json_mig_profile_survives_decoding_and_encoding() -> None:
     text = value("vendors/codec.nodeJson.migProfileWire")
     (found,) = node.decode_devices_json(f'[{{"id":"d","migProfiles":[{text}]}}]', key="k", family="NVIDIA")
     assert node.encode_mig_profile(found.mig_profiles[0]) == text
 
 
-def test_commentary_is_not_case_content() -> None:
+def test_commentary_is_not_part_of_a_case() -> None:
     assert {"src", "origin", "note"} <= COMMENTARY

@@ -35,7 +35,7 @@ def described(containers: tuple[tuple[Slice, ...], ...]) -> list[list[list[Any]]
 
 
 @pytest.mark.parametrize("case", cases("pod_devices_encode_decode"))
-def test_pod_devices(case: Case) -> None:
+def test_pod_devices_match_hami(case: Case) -> None:
     def coded() -> tuple[tuple[Slice, ...], ...]:
         if "containers" in case:
             text = pod.encode_pod_devices([[slices(row) for row in container] for container in case["containers"]])
@@ -49,7 +49,7 @@ def test_pod_devices(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("vendors/codec.encode"))
-def test_pod_devices_are_encoded_by_vendor(case: Case) -> None:
+def test_pod_devices_are_encoded_by_vendor_as_in_hami(case: Case) -> None:
     ((word, containers),) = case["in"].items()
     parts = tuple(
         ContainerSlices(f"c{n}", ContainerKind.APP, tuple(slices(row) for row in c)) for n, c in enumerate(containers)
@@ -61,7 +61,7 @@ def test_pod_devices_are_encoded_by_vendor(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("vendors/codec.decode"))
-def test_pod_devices_are_decoded_by_count(case: Case) -> None:
+def test_pod_devices_are_decoded_by_count_as_in_hami(case: Case) -> None:
     found = case.ask(lambda: pod.decode_pod_devices(case["in"], key="k", family="NVIDIA"))
     assert [len(container) for container in found] == case["containers"]
 
@@ -70,7 +70,7 @@ def test_pod_devices_are_decoded_by_count(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("mig_allocations_json"))
-def test_mig_reservations(case: Case) -> None:
+def test_mig_reservations_match_hami(case: Case) -> None:
     assert case.head["annotation"] == keys.MIG_ALLOCATIONS
     match case["op"]:
         case "encode":
@@ -104,7 +104,7 @@ def mig_slice(entry: dict[str, Any]) -> Slice:
 
 
 @pytest.mark.parametrize("kind", ["scheduled", "realised"])
-def test_mig_reservations_come_back_as_written(kind: str) -> None:
+def test_mig_reservations_survive_decoding_and_encoding(kind: str) -> None:
     samples = {
         "scheduled": value("vendors/codec.migAllocations.scheduled"),
         "realised": value("vendors/codec.migAllocations.realised"),
@@ -126,7 +126,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("reason", value("vendors/codec.migAllocations.rejects"))
 def test_broken_mig_reservations_are_refused(reason: str) -> None:
-    assert reason in BROKEN, f"the runner has no sample for {reason!r}"
+    assert reason in BROKEN, f"no sample for {reason!r} in the runner"
     sound = {
         "containerIndex": 0, "deviceIndex": 0, "gpuUUID": "GPU-a", "profile": "1g.5gb",
         "placement": {"start": 6, "size": 1},
@@ -140,12 +140,12 @@ def test_broken_mig_reservations_are_refused(reason: str) -> None:
 
 
 @pytest.mark.parametrize("case", cases("policy_contains"))
-def test_policy_contains(case: Case) -> None:
+def test_policy_words_match_hami(case: Case) -> None:
     assert pod.policy_contains(case["policy"], case["token"]) is case["out"]
 
 
 @pytest.mark.parametrize("case", cases("scoring_weights_annotation"))
-def test_weights(case: Case) -> None:
+def test_weights_match_hami(case: Case) -> None:
     assert case.head["annotation"] == keys.SCORING_WEIGHTS
     text = case.get("value")
     if case.fails:
@@ -158,7 +158,7 @@ def test_weights(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("reason_string"))
-def test_reason_text(case: Case) -> None:
+def test_reason_texts_match_hami(case: Case) -> None:
     match case["op"]:
         case "parse":
             found = reasons.parse_histogram(case["in"])

@@ -1,4 +1,4 @@
-"""HAMi's monitor: who waits for whom, against the vectors."""
+"""The feedback rule of HAMi's monitor, which makes containers wait for others, against the vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.vectors
 
 
 @pytest.mark.parametrize("case", cases("vendors/feedback"))
-def test_who_waits_and_whose_limit_holds(case: Case) -> None:
+def test_feedback_matches_hami(case: Case) -> None:
     how = case.get("priority", 0), case.get("uuids", []), case.get("switch", {})
     if "blocking" in case:
         assert feedback.is_blocked(*how) is case["blocking"]
@@ -22,7 +22,7 @@ def test_who_waits_and_whose_limit_holds(case: Case) -> None:
         assert feedback.is_contended(*how) is case["contended"]
 
 
-def test_words() -> None:
+def test_feedback_values_match_hami() -> None:
     said = value("vendors/sharedRegion.feedback")
     assert said["blockedRecentKernel"] == feedback.SUSPENDED
     assert said["periodSeconds"] == TEND_S

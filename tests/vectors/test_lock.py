@@ -29,7 +29,7 @@ UNKNOWN_NODE = {"node": "missing"}
 
 
 def stamped(text: str | None) -> str | None:
-    """The lock value a word of the vectors stands for."""
+    """The lock value that a word of the vectors means."""
     if text is None:
         return None
     word, separator, owner = text.partition(",")
@@ -38,19 +38,19 @@ def stamped(text: str | None) -> str | None:
     return format_time_lock(NOW - AGES[word]) + separator + owner if word in AGES else text
 
 
-def test_the_annotation_is_hamis() -> None:
+def test_lock_annotation_is_hamis() -> None:
     assert head("node_lock")["annotation"] == keys.NODE_LOCK
 
 
 @pytest.mark.parametrize("case", cases("node_lock.parse"))
-def test_reading(case: Case) -> None:
+def test_lock_is_read_as_in_hami(case: Case) -> None:
     lock = case.ask(lambda: parse_lock(case["in"]))
     found = {"legacy": lock.legacy, "ns": lock.namespace, "pod": lock.pod}
     assert {key: case[key] for key in found if key in case}.items() <= found.items()
 
 
 @pytest.mark.parametrize("case", cases("node_lock.lock", where=lambda case: "node" not in case))
-def test_taking(case: Case) -> None:
+def test_lock_is_taken_as_in_hami(case: Case) -> None:
     namespace, pod = case.get("requester", "ns/pod").split("/")
     assert case.get("timeout") in TIMEOUTS, case.unknown("timeout")
     current = stamped(case.get("current"))
@@ -73,7 +73,7 @@ def test_taking(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("node_lock.release", where=lambda case: "node" not in case))
-def test_releasing(case: Case) -> None:
+def test_lock_is_released_as_in_hami(case: Case) -> None:
     namespace, pod = case.get("requester", "ns/pod").split("/")
     assert case.get("ok", True) is True
     current = stamped(case.get("current"))
@@ -81,7 +81,7 @@ def test_releasing(case: Case) -> None:
     assert may_release(current, namespace=namespace, pod=pod) is case.get("removed", False)
 
 
-def test_the_format_in_words() -> None:
+def test_lock_value_matches_the_documented_format() -> None:
     told = value("vendors/codec.nodeLock")
     assert told["annotation"] == keys.NODE_LOCK
     assert told["env"] == env.NODE_LOCK_EXPIRE

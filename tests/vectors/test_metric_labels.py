@@ -1,4 +1,4 @@
-"""The monitor metrics of HAMi that NVIDIA's table has, with HAMi's labels."""
+"""NVIDIA's table has the metrics of HAMi's monitor, with HAMi's labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_SERVED = {
     "Device_last_kernel_of_container",
     "MigInfo",
 }
-"""As docs/reference/compatibility.md says."""
+"""Metrics that we do not serve. docs/reference/compatibility.md lists them."""
 
 
 def test_hamis_metrics_have_its_labels():

@@ -18,14 +18,14 @@ def test_xids_that_applications_cause_are_ignored() -> None:
 
 
 @pytest.mark.parametrize("row", rows("vendors/nvidia.xid.parse"))
-def test_lists_of_xids(row: list[Any]) -> None:
+def test_lists_of_xids_match_hami(row: list[Any]) -> None:
     text, numbers = row
     named = XidPolicy.parse("all", text)
     assert [xid for xid in range(1000) if named.is_critical(xid)] == numbers
 
 
 @pytest.mark.parametrize("case", cases("vendors/nvidia.xid.sets"))
-def test_sets_of_xids(case: Case) -> None:
+def test_sets_of_xids_match_hami(case: Case) -> None:
     policy = XidPolicy.parse(case.get("disabled", ""), case.get("enabled", ""))
     assert policy.all_disabled is case.get("all", False)
     for key in case:

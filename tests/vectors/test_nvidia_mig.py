@@ -17,7 +17,7 @@ pytestmark = pytest.mark.vectors
 
 
 def card() -> Device:
-    """A card with the profiles of the table, read as a node agent publishes them."""
+    """A card with the profiles of the table, in the form that a node agent publishes."""
     profiles = json.dumps(value("vendors/mig.a100TestCapability"))
     (found,) = decode_devices_json(
         f'[{{"id":"GPU-a","mode":"mig","migProfiles":{profiles}}}]', key="k", family="NVIDIA"
@@ -29,14 +29,14 @@ PROFILES: dict[str, MigProfile] = {profile.name: profile for profile in card().m
 
 
 def place_all(names: list[str], occupied: list[MigPlacement]) -> list[MigPlacement | None]:
-    """Places one instance after the other, as pods come."""
+    """Place instances one after the other, as pods arrive."""
     placed: list[MigPlacement | None] = []
     for name in names:
         placed.append(mig.free_placement(PROFILES[name], [*occupied, *(p for p in placed if p)]))
     return placed
 
 
-def test_instances_that_go_to_the_top() -> None:
+def test_listed_mig_profiles_are_placed_at_the_top() -> None:
     prefixes = tuple(value("vendors/mig.preferHighStartPrefixes"))
     for name, profile in PROFILES.items():
         starts = [place.start for place in profile.placements]
@@ -45,14 +45,14 @@ def test_instances_that_go_to_the_top() -> None:
         assert first.start == (max(starts) if name.startswith(prefixes) else min(starts))
 
 
-def test_the_sequence() -> None:
+def test_sequence_of_mig_placements_matches_hami() -> None:
     steps = value("vendors/mig.selectSequence")
     placed = place_all([step["profile"] for step in steps], [])
     assert [place and place.start for place in placed] == [step["start"] for step in steps]
 
 
 @pytest.mark.parametrize("case", cases("vendors/mig.canPlace"))
-def test_what_still_fits(case: Case) -> None:
+def test_mig_profiles_that_still_fit_match_hami(case: Case) -> None:
     occupied = [
         MigPlacement(**row) if isinstance(row, dict) else MigPlacement(*row) for row in case.get("occupied", [])
     ]
@@ -61,7 +61,7 @@ def test_what_still_fits(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("vendors/mig.allocate"))
-def test_what_is_booked(case: Case) -> None:
+def test_booked_mig_profile_matches_hami(case: Case) -> None:
     count = case.get("occupied2g", 0)
     in_use = PROFILES["2g.10gb"].placements[:count] if count else ()
     assert len(in_use) == count

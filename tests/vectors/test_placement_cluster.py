@@ -33,14 +33,14 @@ def _kinds(init: int, count: int) -> list[ContainerKind]:
 
 
 def _containers(case: Mapping[str, Any], key: str = "raw") -> list[tuple[ContainerKind, list[Slice]]]:
-    """The containers of a record: ``init`` of them first; ``devices`` is another word for ``raw``."""
+    """The containers of a record. The first ``init`` are init containers. ``devices`` means the same as ``raw``."""
     slices = rows(case[key] if key in case else case.get("devices", []))
     return list(zip(_kinds(case.get("init", 0), len(slices)), slices, strict=True))
 
 
 @pytest.mark.parametrize("case", cases("node_order"))
-def test_node_order(case: Case) -> None:
-    """The last of the sorted list is chosen: the better node is not the one before."""
+def test_node_order_matches_hami(case: Case) -> None:
+    """HAMi chooses the last node of the sorted list, so the better node must not come before the other."""
     policy = case.get("policy", "binpack")
     rank = node_policy(policy).rank
     worse_first = rank(case["a"]) < rank(case["b"])
@@ -55,7 +55,7 @@ def test_node_order(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("filter_end_to_end"))
-def test_filter(case: Case) -> None:
+def test_filter_matches_hami(case: Case) -> None:
     inventory = Inventory([nvidia_rules()])
     nodes = case.get("nodes", case.head.get("nodes", {}))
     for name, records in nodes.items():
@@ -76,7 +76,7 @@ def test_filter(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("filter_quota"))
-def test_filter_with_quota(case: Case) -> None:
+def test_filter_with_quota_matches_hami(case: Case) -> None:
     inventory = Inventory([nvidia_rules()])
     register(inventory, "node1", case.get("devices", case.head.get("node1_devices", [])))
     limits = {"mem": MEMORY, "cores": CORES, "core": CORES}
@@ -88,14 +88,14 @@ def test_filter_with_quota(case: Case) -> None:
 
 
 def listed(case: Case, key: str) -> list[Any]:
-    """Request records by container; a single one stands for one container."""
+    """Request records by container. A single record is one container."""
     found = case.get(key, [])
     return found if isinstance(found, list) else [found]
 
 
 @pytest.mark.parametrize("case", cases("filter_simulation"))
-def test_simulation(case: Case) -> None:
-    """Devices come from the Node object of the request; nothing is booked."""
+def test_simulation_matches_hami(case: Case) -> None:
+    """Devices come from the Node object in the request, and nothing is booked."""
     inventory = Inventory([nvidia_rules()])
     text = case.get("annotation", encode_devices_json([device(case.get("device", case.head.get("device", {})), 0)]))
     devices = {} if text is None else {"NVIDIA": decode_devices_json(text, key="register", family="NVIDIA")}
@@ -114,7 +114,7 @@ def test_simulation(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("collapse"))
-def test_peak(case: Case) -> None:
+def test_peak_matches_hami(case: Case) -> None:
     allocation = booking("p", "n1", _containers(case)).allocation
     for init_done, key in ((False, "effective"), (True, "app_only")):
         taken = [
@@ -124,7 +124,7 @@ def test_peak(case: Case) -> None:
 
 
 @pytest.mark.parametrize("row", value("vendors/initContainers"))
-def test_peak_of_the_vendor_tables(row: dict[str, list[Any]]) -> None:
+def test_peak_of_the_vendor_tables_matches_hami(row: dict[str, list[Any]]) -> None:
     assert value("vendors/initContainersColumns") == ["mem", "cores", "slots"]
     init, app = row.get("init", []), row.get("app", [])
     record = {"init": len(init), "raw": [[["gpu0", *amounts]] for amounts in (*init, *app)]}
@@ -133,7 +133,7 @@ def test_peak_of_the_vendor_tables(row: dict[str, list[Any]]) -> None:
 
 
 @pytest.mark.parametrize("case", cases("nvidia_fit_quota_helper"))
-def test_quota_while_devices_are_chosen(case: Case) -> None:
+def test_quota_while_devices_are_chosen_matches_hami(case: Case) -> None:
     rules = nvidia_rules()
     quota = QuotaBook([rules.family])
     quota.set("default", "q", {MEMORY: str(case.get("quota_mem_limit", case.head["quota_mem_limit"]))})
@@ -160,7 +160,7 @@ def _quota(rules: VendorRules, limits: dict[str, dict[str, int] | None]) -> Quot
 
 
 @pytest.mark.parametrize("case", cases("quota_manager"))
-def test_quota(case: Case) -> None:
+def test_quota_matches_hami(case: Case) -> None:
     rules = nvidia_rules(memory_factor=case.get("factor", 1))
     quota = _quota(rules, {"mem": case.get("mem"), "core": case.get("core")})
     refusal = quota.refusal("default", "NVIDIA", case.get("req_mem", 0), case.get("req_core", 0))
@@ -168,13 +168,13 @@ def test_quota(case: Case) -> None:
 
 
 def told(reason: Reason | None) -> tuple[str, ...]:
-    """A refusal in the words it may be told in."""
+    """The texts by which a case may name a refusal."""
     return () if reason is None else (reason.code, reason.detail, str(reason))
 
 
 @pytest.mark.parametrize("case", cases("webhook_quota"))
-def test_quota_at_admission(case: Case) -> None:
-    """Amounts are in units of the resource, the factor turns memory into MiB."""
+def test_quota_at_admission_matches_hami(case: Case) -> None:
+    """Amounts are in the resource's units. The factor converts memory to MiB."""
     word, factor = case.get("vendor", "NVIDIA"), case.get("factor", 1)
     family = Family(word, Resources("x/n", "x/mem", "", "x/core"), "a", memory_factor=factor)
     rules = VendorRules(family)
@@ -192,7 +192,7 @@ def test_quota_at_admission(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("usage_from_cache"))
-def test_usage(case: Case) -> None:
+def test_usage_matches_hami(case: Case) -> None:
     inventory = Inventory([nvidia_rules()])
     pods = case.get("pods", [])
     named = [piece.device_id for one in pods for _, slices in _containers(one) for piece in slices]
@@ -210,10 +210,10 @@ def test_usage(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("mig_restore"))
-def test_mig_restore(case: Case) -> None:
-    """HAMi merges the entries of one card before it counts; here every instance stays an entry of its own.
+def test_mig_use_after_a_restart_matches_hami(case: Case) -> None:
+    """HAMi merges the entries of one card before it counts. Here every instance stays a separate entry.
 
-    ``booked_mem`` and ``booked_cores`` are what counts on the card, over all entries.
+    ``booked_mem`` and ``booked_cores`` are the card's totals over all entries.
     """
     inventory = Inventory([nvidia_rules()])
     record = {

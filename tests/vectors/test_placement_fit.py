@@ -37,7 +37,7 @@ pytestmark = pytest.mark.vectors
 
 
 @pytest.mark.parametrize("case", cases("gpu_less"))
-def test_device_order(case: Case) -> None:
+def test_device_order_matches_hami(case: Case) -> None:
     policy = device_order(case.get("policy", ""))
     pair = [card(case[name], position) for position, name in enumerate("ab")]
     for one, name in zip(pair, "ab", strict=True):
@@ -47,8 +47,8 @@ def test_device_order(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("gpu_score"))
-def test_device_score(case: Case) -> None:
-    """The product scores one request of a container; for none, or for several of a family, the sums are made here."""
+def test_device_score_matches_hami(case: Case) -> None:
+    """The product scores one request of a container. For none or several, this test adds up the amounts itself."""
     used = case["device"]
     one = card(used)
     device, weights = one.device, Weights(**case.get("weights", {}))
@@ -66,14 +66,14 @@ def test_device_score(case: Case) -> None:
 
 
 def allocated(case: Case, placed: Allocation | Rejection) -> Allocation:
-    """What was placed; a case may expect the refusal as an error."""
+    """The allocation. A case may expect a refusal as an error."""
     case.verdict("fit", isinstance(placed, Allocation), *(() if isinstance(placed, Allocation) else (placed.short,)))
     assert isinstance(placed, Allocation), f"{case!r}: {placed}"
     return placed
 
 
 @pytest.mark.parametrize("case", cases("gpu_pick_end_to_end"))
-def test_pick(case: Case) -> None:
+def test_pick_matches_hami(case: Case) -> None:
     pairs, numa = case.get("pair_scores", {}), case.get("numa", {})
     cards = [
         card(record, i, pair_scores=pairs.get(record["id"], {}), numa=numa.get(record["id"], 0))
@@ -91,13 +91,13 @@ def test_pick(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("node_default_score"))
-def test_node_score(case: Case) -> None:
+def test_node_score_matches_hami(case: Case) -> None:
     assert node_score(*node(case.get("devices", [])).totals()) == pytest.approx(case["score"], abs=1e-4)
 
 
 @pytest.mark.parametrize("case", cases("nvidia_fit"))
-def test_fit(case: Case) -> None:
-    """Devices are given in walk order already."""
+def test_fit_matches_hami(case: Case) -> None:
+    """The case gives devices in the order of the search."""
     cordoned = decode_cordon(case.get("node_annos", {}).get("hami.io/device-cordon", ""))
     records = case.get("devices", [])
     cards = [card(r, i, cordoned=r.get("id", f"device-{i}") in cordoned) for i, r in enumerate(records)]
@@ -118,7 +118,7 @@ def test_fit(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("topology_select"))
-def test_topology(case: Case) -> None:
+def test_topology_matches_hami(case: Case) -> None:
     scores = case.get("pair_scores", {})
     record = {"count": 10, "totalmem": 8000, "totalcore": 100}
     cards = [card(record, i, id=name, pair_scores=scores.get(name, {})) for i, name in enumerate(case["devices"])]
@@ -145,7 +145,7 @@ NUMBERS = {"Single": 1, "Two": 2, "Three": 3, "Four": 4, "Five": 5, "Six": 6}
 
 
 @pytest.mark.parametrize("case", cases("topology_pair_score"))
-def test_pair_score(case: Case) -> None:
+def test_pair_score_matches_hami(case: Case) -> None:
     if "points" in case:
         points = dict(case["points"])
         assert points.pop("NVLINK_per_link") == links.NVLINK_POINTS
@@ -164,7 +164,7 @@ def _nvlinks(names: list[str]) -> int:
 
 
 def _scored(nvlinks: dict[tuple[int, int], int], level: int = -1) -> tuple[dict[str, dict[str, int]], list[Any]]:
-    """What the node publishes for cards with these numbers of NVLinks, by direction."""
+    """The link scores that a node publishes for cards with these numbers of NVLinks, by direction."""
     count = max(max(pair) for pair in nvlinks) + 1
     cards = [GpuCard(i, f"gpu{i}", "x", i, 1, f"00000000:0{i}:00.0") for i in range(count)]
     found: dict[str, list[Link]] = {card.uuid: [] for card in cards}
@@ -191,7 +191,7 @@ def _place(entry: Any) -> MigPlacement:
 
 
 @pytest.mark.parametrize("case", cases("mig_placement"))
-def test_mig_placement(case: Case) -> None:
+def test_mig_placement_matches_hami(case: Case) -> None:
     by_name = {profile.name: profile for profile in _profiles(case)}
     occupied = [_place(place) for place in case.get("occupied", [])]
     if case["op"] == "by_memory":
@@ -214,7 +214,7 @@ def test_mig_placement(case: Case) -> None:
 
 
 def _booked(case: Case, device: Device, occupied: list[MigPlacement]) -> None:
-    """Ask the vendor for the instance it books for an amount, or a percentage, of memory."""
+    """The MIG instance that the vendor books for an amount or a percentage of memory."""
     asked = request({"mem": case.get("mem", 0), "pct": case.get("pct", UNSET)})
     piece = Slice(device.id, "NVIDIA", asked.memory_on(device.memory_mib), 0)
     found = mig.account(DeviceUsage(device, mig_in_use=tuple(occupied)), piece)
@@ -230,7 +230,7 @@ def _booked(case: Case, device: Device, occupied: list[MigPlacement]) -> None:
 
 
 @pytest.mark.parametrize("case", cases("is_mig_request"))
-def test_mig_request(case: Case) -> None:
+def test_mig_request_matches_hami(case: Case) -> None:
     family = rules.family(NvidiaConfig())
     annotations = {} if case.get("vgpu_mode") is None else {rules.VGPU_MODE: case["vgpu_mode"]}
     asked = Request(case.get("type", "NVIDIA"), 1, annotations=annotations)
@@ -240,7 +240,7 @@ def test_mig_request(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("node_fit_and_score"))
-def test_node_fit(case: Case) -> None:
+def test_node_fit_matches_hami(case: Case) -> None:
     there = node(case.get("devices", []))
     asked = pod(case.get("init", []), case.get("app", []), device_policy=case.get("gpu_policy", ""))
     placed = place("n1", there.cards(["NVIDIA"]), Plan(asked, {"NVIDIA": nvidia_rules()}))
@@ -255,14 +255,14 @@ def test_node_fit(case: Case) -> None:
 
 
 @pytest.mark.parametrize("table", [value("vendors/nvidia.topologyPick"), value("vendors/nvidia.topologyPickNegative")])
-def test_topology_pick_of_the_vendor_tables(table: dict[str, Any]) -> None:
+def test_topology_pick_of_the_vendor_tables_matches_hami(table: dict[str, Any]) -> None:
     cards = [Card(device({}, i, id=name, pair_scores=row), i) for i, (name, row) in enumerate(table["scores"].items())]
     walked = [c.device for c in reversed(cards)]
     assert [walked[i].id for i in topology.choose(walked, 1)] == [table["one"]]
     assert sorted(walked[i].id for i in topology.choose(walked, 2)) == table["two"]
 
 
-def test_pair_scores_of_the_vendor_tables() -> None:
+def test_pair_scores_of_the_vendor_tables_match_hami() -> None:
     points = dict(value("vendors/nvidia.pairScore"))
     assert points.pop("perNVLink") == links.NVLINK_POINTS
     assert points.pop("maxNVLinks") == links.MAX_NVLINKS
@@ -275,6 +275,6 @@ def test_pair_scores_of_the_vendor_tables() -> None:
     assert _scored(both) == (example["scores"], [])
 
 
-def test_reason_words_of_the_vendor_tables() -> None:
+def test_reason_words_of_the_vendor_tables_match_hami() -> None:
     logged_only = {"NodeFitPod"}
     assert set(value("vendors/nvidia.pickReasons")) - logged_only <= WORDS

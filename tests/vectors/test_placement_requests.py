@@ -42,8 +42,8 @@ def _numbers(request: Request | None) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("case", cases("request_nvidia"))
-def test_requests(case: Case) -> None:
-    """What HAMi takes for "asks for nothing" because it cannot read it is refused here; all else is HAMi's."""
+def test_requests_match_hami(case: Case) -> None:
+    """We refuse amounts that HAMi can't read and treats as no request. All else is as in HAMi."""
     settings = ("memoryFactor", "defaultMemory", "defaultCores", "defaultGPUNum")
     nvidia = _nvidia(**{**case.get("config", {}), **{key: case[key] for key in settings if key in case}})
     container = _container(case)
@@ -66,7 +66,7 @@ def _names(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("row", value("vendors/nvidia.generateRequests"))
-def test_requests_of_the_vendor_tables(row: dict[str, Any]) -> None:
+def test_requests_of_the_vendor_tables_match_hami(row: dict[str, Any]) -> None:
     container = _container(_names(row))
     if any(text.endswith("Gi") for text in container.limits.values()):
         assert row["want"] is None
@@ -79,7 +79,7 @@ def test_requests_of_the_vendor_tables(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", cases("webhook_nvidia"))
-def test_admission(case: Case) -> None:
+def test_admission_matches_hami(case: Case) -> None:
     names = {"count": "CountName", "mem": "MemoryName", "pct": "MemoryPercentageName", "core": "CoreName"}
     names["priority"] = "PriorityName"
     given = case.head.get("config", head("webhook_nvidia")["config"]) | case.get("config", {})
@@ -98,7 +98,7 @@ def test_admission(case: Case) -> None:
 
 
 @pytest.mark.parametrize("row", value("vendors/nvidia.admissionExclusiveCore"))
-def test_exclusive_default_of_the_vendor_tables(row: dict[str, Any]) -> None:
+def test_exclusive_default_of_the_vendor_tables_matches_hami(row: dict[str, Any]) -> None:
     container = _container(_names(row))
     mutation = _nvidia().mutate_admission(container, POD) or Mutation(False)
     cores = {**container.limits, **mutation.limits}.get("nvidia.com/gpucores")
@@ -106,7 +106,7 @@ def test_exclusive_default_of_the_vendor_tables(row: dict[str, Any]) -> None:
     assert cores == (None if wanted is None else str(wanted))
 
 
-def test_chart_defaults() -> None:
+def test_chart_defaults_match_hami() -> None:
     table = value("vendors/nvidia.chartDefaults")
     config = NvidiaConfig().model_dump(by_alias=True)
     node_only = {"gpuHookPath", "migStrategy", "deviceListStrategy"}

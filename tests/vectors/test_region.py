@@ -29,7 +29,7 @@ def number(content: bytes, field: str, index: int = 0, size: int = 0) -> int:
     return int.from_bytes(content[offset + index * size :][: size or length], "little")
 
 
-def test_a_fresh_region_reads_at_hamis_offsets() -> None:
+def test_fresh_region_has_its_values_at_hamis_offsets() -> None:
     content = region.initial(LIMITS)
     assert number(content, "initializedFlag") == value("vendors/sharedRegion.magic")
     overlay = value("vendors/sharedRegion.hamiCoreV1Minor2Overlay")
@@ -45,7 +45,7 @@ def test_a_fresh_region_reads_at_hamis_offsets() -> None:
     assert [number(content, "smLimit", i, 8) for i in range(2)] == [30, 100]
 
 
-def test_our_own_block_lies_behind_hamis_layout() -> None:
+def test_our_own_block_is_behind_hamis_layout() -> None:
     size = value("vendors/sharedRegion.v1.region.size")
     content = region.initial(LIMITS)
     assert content.index(region.BLOCK_MAGIC.to_bytes(8, "little")) == region.BLOCK_OFFSET >= size

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.vectors
 
 
 @pytest.mark.parametrize("case", cases("webhook_pipeline"))
-async def test_webhook_pipeline(start, case: Case) -> None:  # noqa: F811
+async def test_webhook_pipeline_matches_hami(start, case: Case) -> None:  # noqa: F811
     made = pod("a") if case.get("gpu", False) else plain_pod("a")
     spec = made["spec"]
     spec["schedulerName"], spec["nodeName"] = case.get("schedulerName", ""), case.get("nodeName", "")
@@ -56,13 +56,13 @@ async def test_webhook_pipeline(start, case: Case) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("case", cases("extender_http"))
-async def test_extender_http(server, start, case: Case) -> None:  # noqa: F811
+async def test_extender_http_matches_hami(server, start, case: Case) -> None:  # noqa: F811
     if "client_cancelled" in case:
         await _client_goes_away(server, start, case)
         return
     client = await start()
     if "body_bytes" in case:
-        # HAMi cuts bodies at 1 MiB and says so; we read them whole, and the answer is about their content.
+        # HAMi cuts bodies at 1 MiB and reports it. We read them whole, so the answer is about their content.
         assert case.get("error_contains", "EOF") == "EOF"
         body: bytes | None = b'{"PodName":"a","Node":"' + b"n" * (case["body_bytes"] - 25) + b'"}'
     else:
@@ -81,7 +81,7 @@ async def test_extender_http(server, start, case: Case) -> None:  # noqa: F811
 
 
 async def _client_goes_away(server, start, case: Case) -> None:  # noqa: F811
-    """Nobody reads the answer to a caller that is gone (HAMi's has a text): what counts is that nothing is left."""
+    """The caller has gone, so nobody reads the answer, for which HAMi has a text. No hold may remain."""
     assert case["client_cancelled"]
     assert not case.get("synced", False)
     assert case.get("status", 200) == 200
@@ -100,7 +100,7 @@ async def _client_goes_away(server, start, case: Case) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("case", cases("pod_group_member"))
-def test_pod_group_member(case: Case) -> None:
+def test_pod_group_member_matches_hami(case: Case) -> None:
     label = head("pod_group_member")["label"]
     manifest = plain_pod("a", metadata={"labels": {} if case.get("label") is None else {label: case["label"]}})
     if case.get("spec_group") is not None:
@@ -109,7 +109,7 @@ def test_pod_group_member(case: Case) -> None:
 
 
 class Locking(Acme):
-    """A vendor whose node plugin wants several locks."""
+    """A vendor whose node plugin uses several locks."""
 
     locks: tuple[str, ...] = (keys.NODE_LOCK,)
 
@@ -119,8 +119,8 @@ class Locking(Acme):
 
 
 @pytest.mark.parametrize("case", cases("node_lock.bind_retry"))
-async def test_bind_retry(server, start, case: Case) -> None:  # noqa: F811
-    """HAMi waits for pod groups only; here the setting decides, and 0 is HAMi's way with other pods."""
+async def test_bind_retry_matches_hami(server, start, case: Case) -> None:  # noqa: F811
+    """HAMi waits for a lock only for pod groups. Here a setting decides: 0 is HAMi's behaviour for other pods."""
     await server.put("nodes", node("n1"))
     wait = case.get("retry_timeout_s", 2.0) if case.get("pod_group", False) else 0.0
     client = await start(loaded=load(Locking), lock_wait_s=wait)
@@ -151,8 +151,8 @@ async def test_bind_retry(server, start, case: Case) -> None:  # noqa: F811
     assert len(reads) >= case.get("attempts_min", 1)
 
 
-async def test_lock_all_order(server, start) -> None:  # noqa: F811
-    """Locks are taken in the order of their names, and what was taken is given back in reverse."""
+async def test_locks_are_taken_by_name_and_released_in_reverse(server, start) -> None:  # noqa: F811
+    """Locks are taken in the order of their names, and released in reverse."""
     row = value("node_lock.lock_all_order")
     names = {f"lock.io/{vendor}": vendor for vendor in row["vendors"]}
 
@@ -171,5 +171,5 @@ async def test_lock_all_order(server, start) -> None:  # noqa: F811
         if method == "PATCH" and body.get("metadata", {}).get("annotations"):
             ((key, written),) = body["metadata"]["annotations"].items()
             events.append(f"{'lock' if written else 'release'}:{names[key]}")
-    # The one that is refused is asked about by reading, so no write shows it.
+    # The refused lock was only read, so no write shows it.
     assert events == [event for event in row["events"] if event != f"lock:{row['fail_at']}"]

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.vectors
 
 
 @pytest.mark.parametrize("case", cases("check_uuid"))
-def test_ids(case: Case) -> None:
+def test_selection_by_id_matches_hami(case: Case) -> None:
     family = Family(
         "X", Resources("x"), "a", uuid_selectors=(SelectorKeys(case.head["use_key"], case.head["nouse_key"]),)
     )
@@ -28,7 +28,7 @@ def words(reason: Reason | None) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("case", cases("check_type"))
-def test_models(case: Case) -> None:
+def test_models_match_hami(case: Case) -> None:
     family = Family(
         "X", Resources("x"), "a", type_selectors=(SelectorKeys(case.head["use_key"], case.head["nouse_key"]),)
     )
@@ -38,12 +38,12 @@ def test_models(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("vgpu_mode_annotation"))
-def test_modes(case: Case) -> None:
+def test_modes_match_hami(case: Case) -> None:
     case.verdict("ok", mode_accepted(case.get("annotation"), case.get("device_mode", "")), "ModeNotFit")
 
 
 @pytest.mark.parametrize("case", cases("numa_bind_annotation"))
-def test_numa_bind(case: Case) -> None:
-    """Anything that is no Go boolean for "yes" leaves it off."""
+def test_numa_bind_matches_hami(case: Case) -> None:
+    """Any text that Go does not parse as true leaves it off."""
     text = case.get("value")
-    case.verdict("enforced", text is not None and parse_bool_go(text) is True, f"{text!r} is no boolean")
+    case.verdict("enforced", text is not None and parse_bool_go(text) is True, f"{text!r} is not a boolean")

@@ -1,4 +1,4 @@
-"""What Ascend and Cambricon make of requests, admission, nodes and annotations, against the vectors."""
+"""Requests, admission, nodes and annotations of Ascend and Cambricon, against the vectors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NOW = 1_700_000_000
 
 
 def vendor(word: str, **chip: Any) -> tuple[Ascend | Cambricon, Family]:
-    """The vendor that serves a common word, set up as a case asks, with the family."""
+    """The vendor and family of a common word, configured as a case asks."""
     assert word == "MLU" or word.startswith("Ascend"), f"vendor {word!r} is unknown to the runner"
     plugin = Cambricon() if word == "MLU" else Ascend()
     config = None
@@ -52,7 +52,7 @@ def vendor(word: str, **chip: Any) -> tuple[Ascend | Cambricon, Family]:
 
 
 def other(word: str) -> Chip:
-    """A chip the built-in table does not know."""
+    """A chip that the built-in table lacks."""
     return Chip(
         common_word=word,
         resource_name=f"huawei.com/{word}",
@@ -77,7 +77,7 @@ def container(case: Case, family: Family) -> ContainerSpec:
 
 
 @pytest.mark.parametrize("group", ["request_other_vendors", "webhook_other_vendors", "patch_annotations"])
-def test_every_vendor_is_ours_or_named_as_later_work(group: str) -> None:
+def test_every_vendor_is_ours_or_listed_as_later_work(group: str) -> None:
     named = {
         "request_other_vendors": value("request_other_vendors"),
         "webhook_other_vendors": value("webhook_other_vendors"),
@@ -98,8 +98,8 @@ def refusal(plugin: Ascend | Cambricon, spec: ContainerSpec, facts: PodFacts, fa
 
 
 @pytest.mark.parametrize("case", cases("request_other_vendors", where=served))
-def test_requests(case: Case) -> None:
-    """HAMi answers an empty request to amounts it cannot read; we refuse them by name."""
+def test_requests_match_hami(case: Case) -> None:
+    """HAMi returns an empty request for amounts that it can't read. We refuse them by name."""
     options = {"memory_factor": case["memoryFactor"]} if "memoryFactor" in case else {}
     plugin, family = vendor(case["vendor"], **options)
     spec, facts = container(case, family), PodFacts("ns", "p", "uid")
@@ -115,8 +115,8 @@ def test_requests(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("webhook_other_vendors", where=served))
-def test_admission(case: Case) -> None:
-    """Where HAMi has an error its "has" says nothing more: the pod is denied either way."""
+def test_admission_matches_hami(case: Case) -> None:
+    """If HAMi has an error, its "has" adds nothing: the pod is denied either way."""
     options = {"super_pod": case["superPod"]} if "superPod" in case else {}
     plugin, family = vendor(case["vendor"], **options)
     spec = container(case, family)
@@ -141,7 +141,7 @@ def test_admission(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("patch_annotations", where=served))
-def test_annotations(case: Case) -> None:
+def test_annotations_match_hami(case: Case) -> None:
     word = case["vendor"]
     parts = tuple(
         ContainerSlices(f"c{n}", ContainerKind.APP, tuple(Slice(i, word, m, c, t) for i, t, m, c in rows))
@@ -162,7 +162,7 @@ def test_annotations(case: Case) -> None:
         )
     generic = case.ask(lambda: pod.allocation_annotations(allocation, families, NOW, keys.PHASE_ALLOCATING))
     written = {k: v for k, v in generic.items() if k not in keys.SYSTEM_POD_KEYS} | dict(own)
-    if word == "MLU":  # the key Cambricon's plugin really reads, on top of HAMi's
+    if word == "MLU":  # besides HAMi's key, the one that Cambricon's plugin reads
         assert written.pop(ASSIGNED_VENDOR_SPELLING) == "false"
     wanted = {k: str(NOW) if v == "<unix seconds>" else v for k, v in case["out"].items()}
     assert written == wanted
@@ -172,9 +172,9 @@ def test_annotations(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("vendors/ascend.chips"))
-def test_the_chip_table(case: Case) -> None:
+def test_chip_table_matches_hami(case: Case) -> None:
     (chip,) = [c for c in AscendConfig().configs if c.common_word == case["commonWord"]]
-    assert case["pluginVCount"] > 0  # the node side's
+    assert case["pluginVCount"] > 0  # belongs to the node side
     assert chip.model_dump(by_alias=True) == {
         "commonWord": chip.common_word,
         "chipName": case["chipName"],
@@ -194,7 +194,7 @@ def test_the_chip_table(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("vendors/ascend.trimMemory"))
-def test_memory_is_rounded_to_a_size(case: Case) -> None:
+def test_memory_is_rounded_to_a_template_size(case: Case) -> None:
     (chip,) = [c for c in AscendConfig().configs if c.common_word == case["chip"]]
     limits = {chip.resource_name: "1", chip.resource_memory_name: str(case["request"])}
     spec = ContainerSpec("c", ContainerKind.APP, limits)
@@ -206,7 +206,7 @@ def test_memory_is_rounded_to_a_size(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("vendors/ascend.admission910C"))
-def test_super_pods_are_handed_out_in_pairs(case: Case) -> None:
+def test_super_pod_requests_are_admitted_in_pairs(case: Case) -> None:
     plugin, family = vendor("Ascend910C", super_pod=case.get("superPod", False))
     assert isinstance(plugin, Ascend)
     amounts = {family.resources.count: str(case["req"])}
@@ -219,7 +219,7 @@ def test_super_pods_are_handed_out_in_pairs(case: Case) -> None:
         assert {**before, **after}[family.resources.count] == str(case["out"])
 
 
-def test_ascend_annotation_names() -> None:
+def test_ascend_annotation_names_match_hami() -> None:
     names = value("vendors/ascend.annotations")
     _, family = vendor("Ascend910B3")
     (selectors,) = family.uuid_selectors
@@ -238,7 +238,7 @@ def test_ascend_annotation_names() -> None:
     assert {k: v.replace("<CW>", "Ascend910B3") for k, v in names.items()} == {k: ours[k] for k in names}
 
 
-def test_ascend_runtime_keys() -> None:
+def test_ascend_runtime_keys_match_hami() -> None:
     plugin, _ = vendor("Ascend910A")
     assert isinstance(plugin, Ascend)
     pieces = (Slice("u", "Ascend910A", 8738, 1), Slice("v", "Ascend910A", 8738, 0))
@@ -256,7 +256,7 @@ def served_section(case: Mapping[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("case", cases("vendors/capacityNodes", where=served_section))
-def test_devices_out_of_capacity(case: Case) -> None:
+def test_devices_out_of_capacity_match_hami(case: Case) -> None:
     if case["vendor"] != "cambricon":
         raise case.unknown("vendor")
     plugin = Cambricon()
@@ -277,7 +277,7 @@ def test_devices_out_of_capacity(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("vendors/cambriconProfile"))
-def test_cambricon_profile(case: Case) -> None:
+def test_cambricon_profile_matches_hami(case: Case) -> None:
     amounts = (case.get("usedmem", 0), case.get("cores", 0))
     piece = Slice("n1-cambricon-mlu-7", "MLU", *amounts, index=case.get("idx", 0))
     written = Cambricon().patch_annotations(Allocation("n1", (ContainerSlices("c", ContainerKind.APP, (piece,)),)))
@@ -285,7 +285,7 @@ def test_cambricon_profile(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(value("vendors/memoryUnits")))
-def test_memory_units(name: str) -> None:
+def test_memory_units_matches_hami(name: str) -> None:
     unit = value("vendors/memoryUnits")[name]
     match name:
         case "cambricon":
@@ -294,7 +294,7 @@ def test_memory_units(name: str) -> None:
             assert unit == "memoryFactor"
             assert vendor("Ascend910A", memory_factor=7)[1].memory_factor == 7
         case "nvidia":
-            assert unit == "memoryFactor"  # that vendor's own groups say what it means
+            assert unit == "memoryFactor"  # that vendor's own groups define it
         case "metax-sgpu-bare":
             assert "metax-sgpu" in LATER_SECTIONS
         case _:
@@ -302,7 +302,7 @@ def test_memory_units(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(value("vendors/vendorAnnotations")))
-def test_vendor_annotations(name: str) -> None:
+def test_vendor_annotations_match_hami(name: str) -> None:
     if name in LATER_SECTIONS:
         return
     told = value("vendors/vendorAnnotations")[name]

@@ -1,4 +1,4 @@
-"""The how-to's section "On a cluster": what it tells to write is taken by the programs it is written for."""
+"""The examples in the how-to's section "On a cluster" are accepted by the programs that they are for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def values():
     return next(block for block in map(yaml.safe_load, blocks("yaml")) if "agents" in block)
 
 
-def test_pod_of_the_page_is_one_the_demo_submits(tmp_path):
+def test_demo_accepts_the_pod_of_the_page(tmp_path):
     (tmp_path / "pods.yaml").write_text(blocks("yaml")[0])
     (pod,) = load(tmp_path / "pods.yaml")
     assert pod["metadata"]["name"] == "trainer"
@@ -45,6 +45,6 @@ def test_options_of_the_page_exist():
     assert {word for text in said for word in re.findall(r"--[a-z-]+", text)} <= demo
 
 
-def test_example_of_a_test_is_python():
+def test_example_of_a_test_is_valid_python():
     (text,) = blocks("python")
     compile(text, "page", "exec")

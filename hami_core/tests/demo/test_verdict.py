@@ -31,7 +31,7 @@ def report(**changes):
     return {"program": "test", "devices": [device], "again": True}
 
 
-def test_a_container_that_got_what_it_asked_for_is_ok():
+def test_container_that_got_its_request_is_ok():
     verdict = judge_container(ASK, report(), CARD, {"GPU-a": 2999 * MIB})
     assert verdict.ok
     assert verdict.devices[0].overshoot == 0
@@ -48,21 +48,21 @@ def test_a_container_that_got_what_it_asked_for_is_ok():
         ({"uuid": "GPU-b"}, 2999, "no card of this node"),
     ],
 )
-def test_each_way_of_being_wrong_is_named(changes, driver, words):
+def test_each_deviation_is_named(changes, driver, words):
     verdict = judge_container(ASK, report(**changes), CARD, {"GPU-a": driver * MIB})
     assert not verdict.ok
     assert words in " ".join(p for d in verdict.devices for p in d.problems)
 
 
-def test_a_silent_program_is_not_ok():
+def test_program_without_output_is_not_ok():
     assert not judge_container(ASK, None, CARD, {}).ok
 
 
-def test_a_missing_card_is_not_ok():
+def test_container_with_a_missing_card_is_not_ok():
     assert not judge_container(Ask("main", 2, 3000, 0), report(), CARD, {}).ok
 
 
-def test_a_refused_pod_must_be_pending_and_say_why():
+def test_refused_pod_must_be_pending_with_the_reason():
     assert judge_refused("carol", "Pending", "needs 200000 MiB").ok
     assert not judge_refused("carol", "Running", "needs 200000 MiB").ok
     assert not judge_refused("carol", "Pending", "").ok
@@ -93,13 +93,13 @@ def test_examples_are_read_in_order_and_one_fits_nowhere():
         ({"nvidia.com/gpu": 1}, 81_559),
     ],
 )
-def test_amount_asked_for_is_what_the_vendor_reads(limits, mib):
+def test_requested_amount_is_the_vendors_parsing(limits, mib):
     container = {"name": "main", "command": ["sleep", "9"], "resources": {"limits": limits}}
     found = asks({"metadata": {"name": "p"}, "spec": {"containers": [container]}}, nvidia())
     assert [(ask.count, ask.memory_on(81_559), ask.reports) for ask in found] == [(1, mib, False)]
 
 
-def test_share_of_a_card_seen_exactly_is_ok():
+def test_exact_share_of_a_card_is_ok():
     ask = Ask("main", 1, None, 0, memory_percent=25)
     right = judge_container(ask, report(total_bytes=20_000 * MIB), CARD, {"GPU-a": 19_999 * MIB})
     assert right.ok
@@ -135,7 +135,7 @@ def test_ordinary_program_is_judged_by_its_allocation(slices, problem):
         ("", "no manifest of kind Pod"),
     ],
 )
-def test_manifest_that_cannot_be_submitted_says_why(tmp_path, text, words):
+def test_unusable_manifest_is_refused_with_the_reason(tmp_path, text, words):
     file = tmp_path / "pods.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=words):

@@ -1,4 +1,4 @@
-"""A cluster on demand, a device plugin that binds late, an extender that obeys the test."""
+"""Fixtures: a client, a device plugin that binds late, and an extender whose answers the test sets."""
 
 # ruff: noqa: N802 - names of gRPC methods
 
@@ -33,13 +33,13 @@ KIND = "example.test/late"
 
 @pytest.fixture
 def short_dir() -> Iterator[Path]:
-    """A folder with a short name: sockets lie in it."""
+    """A folder with a path short enough for Unix sockets."""
     with tempfile.TemporaryDirectory(prefix="sim-") as name:
         yield Path(name)
 
 
 class Kube:
-    """What tests do most, through the raw API."""
+    """Shortcuts for tests, on the raw API."""
 
     def __init__(self, url: str) -> None:
         self.client = Client(url, "test")
@@ -56,7 +56,7 @@ class Kube:
         return await self.client.call("GET", f"/api/v1/namespaces/default/pods/{name}")
 
     async def until(self, name: str, test: Callable[[dict], Any], seconds: float = 90) -> dict:
-        """The pod once the test holds of it; the time bounds only how long a failure takes."""
+        """Wait until the test is true for the pod, and return the pod. The time limit only ends a failing test."""
         pod: dict = {}
         try:
             async with asyncio.timeout(seconds):
@@ -66,7 +66,7 @@ class Kube:
                         return pod
                     await asyncio.sleep(0.05)
         except TimeoutError:
-            pytest.fail(f"pod {name} never got there; last: {json.dumps(pod.get('status'), indent=1)}")
+            pytest.fail(f"pod {name} did not reach the state; last: {json.dumps(pod.get('status'), indent=1)}")
 
     async def phase(self, name: str, phase: str) -> dict:
         return await self.until(name, lambda p: p["status"]["phase"] == phase)
@@ -82,7 +82,7 @@ class Kube:
             return await answer.text()
 
     async def until_admitted(self, cluster: Any, node: str) -> None:
-        """Returns once a restarted kubelet has taken up its pods, which PodResources shows."""
+        """Wait until PodResources shows that a restarted kubelet has its pods again."""
         async with (
             asyncio.timeout(90),
             grpc.aio.insecure_channel(f"unix://{cluster.node(node).pod_resources}") as channel,
@@ -92,7 +92,7 @@ class Kube:
                 await asyncio.sleep(0.05)
 
     async def until_log(self, name: str, container: str, word: str) -> str:
-        """The container's log once it has the word."""
+        """Wait until the container's log has the word, and return the log."""
         text = ""
         try:
             async with asyncio.timeout(90):
@@ -119,7 +119,7 @@ def kube() -> Callable[[str], Any]:
 
 
 class LatePlugin(rpc.DevicePluginServicer):
-    """Allocate answers a fresh CDI name; PreStartContainer writes every specification the checkpoint allows."""
+    """Allocate answers a fresh CDI name. PreStartContainer writes a CDI spec for each entry of the checkpoint."""
 
     def __init__(self, node: NodePaths, count: int, resource: str) -> None:
         self.node, self.count, self.resource = node, count, resource
@@ -219,7 +219,7 @@ def late_plugin() -> Callable[..., Any]:
 
 
 class Extender:
-    """Answers from what the test sets; remembers what it was asked."""
+    """An extender with the answers that the test sets. It records its calls."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict]] = []

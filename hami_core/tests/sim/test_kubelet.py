@@ -1,4 +1,4 @@
-"""The kubelet, as a device plugin and the people who submit pods see it."""
+"""The embedded kubelet, as device plugins and users who submit pods see it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def state(pod: dict, name: str) -> dict:
 
 
 def waiting(pod: dict, name: str, reason: str) -> str:
-    """The message when the container waits for this reason."""
+    """The message of a container that waits for this reason."""
     found = state(pod, name).get("waiting") or {}
     return found.get("message") or "-" if found.get("reason") == reason else ""
 
@@ -48,13 +48,13 @@ def ids(entry: dict) -> set[str]:
 
 
 def restarts(pod) -> int:
-    """Of its first container; 0 before the kubelet has said anything of it."""
+    """Restarts of the first container. 0 before the kubelet has reported it."""
     found = pod["status"].get("containerStatuses") or [{"restartCount": 0}]
     return found[0]["restartCount"]
 
 
-async def test_late_binding_gives_each_container_its_own(short_dir, kube, late_plugin) -> None:
-    """Init containers' slots are reused, sidecars keep theirs, every container finds its own identity inside."""
+async def test_late_binding_gives_each_container_its_own_identity(short_dir, kube, late_plugin) -> None:
+    """Slots of init containers are reused, and sidecars keep theirs."""
     async with (
         Cluster(short_dir, [FAST]) as cluster,
         kube(cluster.url) as k,
@@ -80,7 +80,7 @@ async def test_late_binding_gives_each_container_its_own(short_dir, kube, late_p
         assert held["first"] - held["side"] < held["last"]
         assert held["app"] < held["last"]
         assert not held["side"] & (held["last"] | held["app"])
-        # Preferences are asked for only where new slots are needed, with those that must be in.
+        # The kubelet asks for a preference only if it needs new slots, and names those that must be included.
         assert plugin.preferred == [(set(), 2), (held["first"] - held["side"], 3)]
         assert [c for c, _ in plugin.calls] == ["Allocate"] * 4 + ["PreStartContainer"] * 4
         assert [i for c, i in plugin.calls if c == "PreStartContainer"] == [
@@ -88,7 +88,7 @@ async def test_late_binding_gives_each_container_its_own(short_dir, kube, late_p
         ]
 
 
-async def test_checkpoint_has_the_real_form(short_dir, kube, late_plugin) -> None:
+async def test_checkpoint_has_the_form_of_the_real_kubelets(short_dir, kube, late_plugin) -> None:
     async with Cluster(short_dir, [FAST]) as cluster, kube(cluster.url) as k:
         node = cluster.node("n1")
         async with late_plugin(node, 2):
@@ -110,7 +110,7 @@ async def test_checkpoint_has_the_real_form(short_dir, kube, late_plugin) -> Non
                 checkpoint.decode(broken)
 
 
-async def test_cdi_edits_appear_inside_and_only_there(short_dir, kube, late_plugin) -> None:
+async def test_cdi_edits_apply_only_inside_the_container(short_dir, kube, late_plugin) -> None:
     async with (
         Cluster(short_dir, [FAST]) as cluster,
         kube(cluster.url) as k,
@@ -148,7 +148,7 @@ async def test_cdi_edits_appear_inside_and_only_there(short_dir, kube, late_plug
         assert not any(str(short_dir) in line for line in Path("/proc/self/mountinfo").read_text().splitlines())
 
 
-async def test_a_refused_start_is_shown_and_tried_again(short_dir, kube, late_plugin) -> None:
+async def test_refused_start_is_reported_and_retried(short_dir, kube, late_plugin) -> None:
     async with (
         Cluster(short_dir, [NodeSpec("n1", resync_seconds=600)]) as cluster,
         kube(cluster.url) as k,
@@ -164,14 +164,14 @@ async def test_a_refused_start_is_shown_and_tried_again(short_dir, kube, late_pl
         assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
         assert f"Error: {text}" in await k.events("Failed")
         plugin.refuse_start = ""
-        # The next try is a minute away, but a change of the pod brings it at once.
+        # The next retry is a minute away, but a change of the pod causes one at once.
         touch = {"metadata": {"annotations": {"example.test/touch": "1"}}}
         await k.client.call("PATCH", "/api/v1/namespaces/default/pods/a", touch, patch="merge")
         pod = await k.phase("a", "Running")
         assert [c for c, _ in plugin.calls].count("Allocate") == 1
 
 
-async def test_no_cdi_file_no_start(short_dir, kube, late_plugin) -> None:
+async def test_container_without_its_cdi_spec_does_not_start(short_dir, kube, late_plugin) -> None:
     async with (
         Cluster(short_dir, [FAST]) as cluster,
         kube(cluster.url) as k,
@@ -187,7 +187,7 @@ async def test_no_cdi_file_no_start(short_dir, kube, late_plugin) -> None:
         assert await k.until_log("a", "app", "/") == f"{pod['metadata']['uid']}/app\n"
 
 
-async def test_a_failed_allocate_ends_the_pod(short_dir, kube, late_plugin) -> None:
+async def test_failed_allocate_ends_the_pod(short_dir, kube, late_plugin) -> None:
     async with (
         Cluster(short_dir, [FAST]) as cluster,
         kube(cluster.url) as k,
@@ -207,7 +207,7 @@ async def test_a_failed_allocate_ends_the_pod(short_dir, kube, late_plugin) -> N
         await k.phase("b", "Running")
 
 
-async def test_containers_outlive_their_kubelet(short_dir, kube, late_plugin) -> None:
+async def test_containers_survive_a_restart_of_the_kubelet(short_dir, kube, late_plugin) -> None:
     async with Cluster(short_dir, [FAST]) as cluster, kube(cluster.url) as k:
         node = cluster.node("n1")
         async with late_plugin(node, 4) as plugin:
@@ -218,9 +218,9 @@ async def test_containers_outlive_their_kubelet(short_dir, kube, late_plugin) ->
             calls = len(plugin.calls)
             await cluster.restart("kubelet:n1", signal.SIGKILL)
             assert Path(f"/proc/{pid}").exists()
-            assert not (node.plugin_dir / "late.sock").exists()  # the folder is emptied but for the checkpoint
+            assert not (node.plugin_dir / "late.sock").exists()  # removed with all sockets
             await k.until_admitted(cluster, "n1")
-            # The plugin is away: a container that ends is started again with its stored name and without being asked.
+            # While the plugin is away, an ended container is restarted with its stored CDI name and without a call.
             os.kill(pid, signal.SIGUSR1)
             pod = await k.until(
                 "a",
@@ -236,7 +236,7 @@ async def test_containers_outlive_their_kubelet(short_dir, kube, late_plugin) ->
             assert [c for c, _ in plugin.calls[calls:]] == ["PreStartContainer"]
 
 
-async def test_a_pod_that_never_ran_fails_when_its_plugin_is_away(short_dir, kube, late_plugin) -> None:
+async def test_pod_that_never_ran_fails_if_its_plugin_is_away(short_dir, kube, late_plugin) -> None:
     async with (
         Cluster(short_dir, [FAST]) as cluster,
         kube(cluster.url) as k,
@@ -250,9 +250,7 @@ async def test_a_pod_that_never_ran_fails_when_its_plugin_is_away(short_dir, kub
         assert f"no healthy devices present; cannot allocate unhealthy devices {KIND}" in pod["status"]["message"]
 
 
-async def test_a_restart_between_allocate_and_start_harms_nothing_while_the_plugin_is_there(
-    short_dir, kube, late_plugin
-) -> None:
+async def test_kubelet_restart_between_allocate_and_start_is_harmless(short_dir, kube, late_plugin) -> None:
     spec = NodeSpec("n1", resync_seconds=2, settle_seconds=30)
     async with (
         Cluster(short_dir, [spec]) as cluster,
@@ -271,7 +269,7 @@ async def test_a_restart_between_allocate_and_start_harms_nothing_while_the_plug
         assert await k.log("a", "app") == f"{pod['metadata']['uid']}/app\n"
 
 
-async def test_restarts_and_phases(short_dir, kube, late_plugin) -> None:
+async def test_restart_policies_lead_to_the_right_phases(short_dir, kube, late_plugin) -> None:
     async with (
         Cluster(short_dir, [FAST]) as cluster,
         kube(cluster.url) as k,
@@ -298,7 +296,7 @@ async def test_restarts_and_phases(short_dir, kube, late_plugin) -> None:
         await k.create("job", [box("app", "exit 0", 1)], restartPolicy="Never", initContainers=[side])
         pod = await k.phase("job", "Succeeded")
         assert "terminated" in state(pod, "side")
-        # Ended pods hold nothing: all slots can be had again.
+        # Ended pods hold no slots, so all can be allocated again.
         await k.create("all", [box("app", SLEEP, 8)])
         await k.until("all", lambda p: p["status"]["phase"] == "Running")
 
@@ -339,7 +337,7 @@ async def test_hooks_see_the_container_and_can_refuse(short_dir, kube, late_plug
         assert "error running hook: exit status 3, stdout: , stderr: not yours" in end["message"]
 
 
-async def test_deletion_asks_then_kills_and_leaves_nothing(short_dir, kube) -> None:
+async def test_deletion_terminates_then_kills_and_leaves_nothing(short_dir, kube) -> None:
     async with Cluster(short_dir, [FAST]) as cluster, kube(cluster.url) as k:
         script = "trap '' TERM; echo pid $$$$; (setsid sleep 299 & echo child $!); while :; do sleep 0.1; done"
         await k.create("stubborn", [box("app", script)])
@@ -360,7 +358,7 @@ async def test_deletion_asks_then_kills_and_leaves_nothing(short_dir, kube) -> N
             while (await k.client.call("GET", "/api/v1/pods"))["items"]:
                 await asyncio.sleep(0.05)
         assert not [p for p in pids if Path(f"/proc/{p}").exists()]
-        async with asyncio.timeout(30):  # the folder goes just after the object
+        async with asyncio.timeout(30):  # the folder is removed just after the object
             while list((cluster.node("n1").root / "pods").iterdir()):
                 await asyncio.sleep(0.05)
         await k.create("left", [box("app", "echo pid $$$$; sleep 298")])
@@ -369,7 +367,7 @@ async def test_deletion_asks_then_kills_and_leaves_nothing(short_dir, kube) -> N
     assert not [p for p in [last, *parts] if Path(f"/proc/{p}").exists()]
 
 
-async def test_reduced_mode_leads_to_the_same_places(short_dir, kube, late_plugin) -> None:
+async def test_reduced_mode_points_variables_at_the_same_files(short_dir, kube, late_plugin) -> None:
     spec = NodeSpec(
         "n1", reduced=True, image_env={"HAMI_SIM_DEV": "/dev", "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"}
     )
@@ -417,7 +415,7 @@ async def test_podresources_shows_apps_and_sidecars(short_dir, kube, late_plugin
             assert sorted(i for d in free.devices for i in d.device_ids) == [f"slot-{i}" for i in range(4)]
 
 
-async def test_registration_is_checked(short_dir) -> None:
+async def test_bad_registration_is_refused(short_dir) -> None:
     async with (
         Cluster(short_dir, [FAST]) as cluster,
         grpc.aio.insecure_channel(f"unix://{cluster.node('n1').plugin_dir / 'kubelet.sock'}") as channel,
@@ -430,7 +428,7 @@ async def test_registration_is_checked(short_dir) -> None:
 
 
 async def wave(short_dir, kube, late_plugin, *, seed: int, pods: int) -> None:
-    """Every container of many pods submitted at once finds its own name, whatever order ids come in."""
+    """Submit many pods at once, with slot ids in random order. Every container must find its own identity."""
     rng = random.Random(seed)
     wanted = []
     for index in range(pods):
@@ -456,17 +454,17 @@ async def wave(short_dir, kube, late_plugin, *, seed: int, pods: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_a_wave_of_pods_in_random_order(short_dir, kube, late_plugin, seed) -> None:
+async def test_pods_at_once_get_their_own_identities(short_dir, kube, late_plugin, seed) -> None:
     await wave(short_dir, kube, late_plugin, seed=seed, pods=10)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-async def test_a_hundred_pods_at_once(short_dir, kube, late_plugin) -> None:
+async def test_hundred_pods_at_once_get_their_own_identities(short_dir, kube, late_plugin) -> None:
     await wave(short_dir, kube, late_plugin, seed=random.SystemRandom().randrange(1 << 30), pods=100)
 
 
-async def test_a_container_whose_shim_is_killed_ends_and_starts_again(short_dir, kube) -> None:
+async def test_container_whose_shim_is_killed_ends_and_restarts(short_dir, kube) -> None:
     async with Cluster(short_dir, [FAST]) as cluster, kube(cluster.url) as k:
         await k.create("a", [box("app", "echo pid $$$$; exec sleep 297")])
         pid = int((await k.until_log("a", "app", "pid")).split()[1])
@@ -475,10 +473,10 @@ async def test_a_container_whose_shim_is_killed_ends_and_starts_again(short_dir,
         pod = await k.until("a", lambda p: restarts(p) == 1)
         end = pod["status"]["containerStatuses"][0]["lastState"]["terminated"]
         assert (end["exitCode"], end["reason"]) == (137, "ContainerStatusUnknown")
-        assert launch.start_time(pid) == 0  # a zombie at most
+        assert launch.start_time(pid) == 0  # ended, or a zombie
 
 
-async def test_every_part_can_be_killed_while_pods_arrive(short_dir, kube, late_plugin) -> None:
+async def test_pods_start_although_each_part_restarts_in_turn(short_dir, kube, late_plugin) -> None:
     spec = NodeSpec("n1", resync_seconds=2, crash_seconds=0.2, settle_seconds=30)
     config = {"leaderElection": {"leaseDuration": "1s", "renewDeadline": "800ms", "retryPeriod": "200ms"}}
     async with (
@@ -496,7 +494,7 @@ async def test_every_part_can_be_killed_while_pods_arrive(short_dir, kube, late_
             assert await k.until_log(f"p{index}", "app", "/") == f"{pod['metadata']['uid']}/app\n"
 
 
-async def test_what_was_deleted_while_no_kubelet_looked_ends(short_dir, kube) -> None:
+async def test_pod_deleted_while_the_kubelet_is_away_ends(short_dir, kube) -> None:
     async with Cluster(short_dir, [FAST]) as cluster, kube(cluster.url) as k:
         await k.create("done", [box("app", "echo finished")], restartPolicy="Never")
         await k.create("a", [box("app", "echo pid $$$$; exec sleep 296")])
@@ -512,8 +510,8 @@ async def test_what_was_deleted_while_no_kubelet_looked_ends(short_dir, kube) ->
         assert await k.until_log("done", "app", "finished") == "finished\n"
 
 
-async def test_containers_of_a_user_without_privileges(short_dir) -> None:
-    """Where no overlay may be laid over the root, the same view is put together from bind mounts."""
+async def test_unprivileged_users_container_has_its_mounts(short_dir) -> None:
+    """Without permission for an overlay over the root, bind mounts give the container the same view."""
     able = await asyncio.create_subprocess_exec("unshare", "--user", "--map-root-user", "--mount", "true")
     if await able.wait():
         pytest.skip("this machine has no user namespaces")
@@ -550,8 +548,8 @@ async def test_containers_of_a_user_without_privileges(short_dir) -> None:
     assert not Path("/tree-only").exists()
 
 
-async def test_a_start_that_a_killed_kubelet_had_only_begun_never_happens(short_dir) -> None:
-    """Whoever claims the folder first decides: the next kubelet, or the shim that was on its way."""
+async def test_start_begun_by_a_killed_kubelet_never_happens(short_dir) -> None:
+    """The first claim of the folder decides: by the next kubelet, or by the shim that was starting."""
     folder = short_dir / "0"
     folder.mkdir()
     mark = short_dir / "ran"

@@ -1,4 +1,4 @@
-"""Amounts as the API server keeps them: the forms are those of Go's ``resource.Quantity``."""
+"""The embedded API server stores amounts in the form of Go's ``resource.Quantity``."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ QUOTAS = BY_PATH["", "v1", "resourcequotas"]
         ("0.0000000001", "1n"), (" 7 ", "7"),
     ],
 )  # fmt: skip
-def test_an_amount_is_kept_in_gos_canonical_form(given: object, kept: str) -> None:
+def test_amount_is_stored_in_gos_canonical_form(given: object, kept: str) -> None:
     assert canonical(given) == kept
 
 
 @pytest.mark.parametrize("given", ["many", "", "1 Gi", True, [1], {"a": 1}])
-def test_what_is_no_quantity_is_refused(given: object) -> None:
+def test_value_that_is_no_quantity_is_refused(given: object) -> None:
     with pytest.raises(WireError):
         canonical(given)
 
@@ -52,7 +52,7 @@ def test_numbers_become_text_in_pods_nodes_and_quotas() -> None:
         ({"limits.x.com/mem": "500m"}, 422),
     ],
 )  # fmt: skip
-def test_a_quota_with_an_amount_that_is_none_is_refused(hard: dict[str, object], code: int) -> None:
+def test_quota_with_an_invalid_amount_is_refused(hard: dict[str, object], code: int) -> None:
     with pytest.raises(ApiError) as caught:
         strategy.complete(
             QUOTAS, strategy.prepare_create(QUOTAS, "ns", {"metadata": {"name": "q"}, "spec": {"hard": hard}})

@@ -1,4 +1,4 @@
-"""The scheduler loop against an extender of the test's own."""
+"""The embedded scheduler with an extender of the tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLAIN = {"name": "c", "command": ["/bin/sleep", "60"]}
 
 
 def binder(kube, note: str):
-    """Binds as the request says, with an annotation."""
+    """A Bind handler that binds as requested and adds an annotation."""
 
     async def bind(body: dict) -> str:
         meta = {"name": body["PodName"], "uid": body["PodUID"], "annotations": {"example.test/by": note}}
@@ -47,18 +47,18 @@ async def test_filter_prioritize_bind_decide(short_dir, kube, extender) -> None:
             "Node": "n3",
         }
         assert await k.events("Scheduled") == ["Successfully assigned default/a to n3"]
-        # A pod that names no managed resource is none of the extender's business.
+        # The extender gets no call for a pod without a managed resource.
         await k.create("b", [PLAIN])
         await k.until("b", lambda p: p["spec"].get("nodeName"))
         assert len(extender.asked) == 3
-        # With one node left nobody is asked for scores.
+        # With one node left, the scheduler asks for no scores.
         extender.refuse = {"n1": "x", "n3": "y"}
         await k.create("c", [GPU])
         assert (await k.until("c", lambda p: p["spec"].get("nodeName")))["spec"]["nodeName"] == "n2"
         assert extender.verbs()[3:] == ["filter", "bind"]
 
 
-async def test_refusals_are_told_and_tried_again(short_dir, kube, extender) -> None:
+async def test_refused_pod_is_reported_and_retried_after_an_event(short_dir, kube, extender) -> None:
     async with (
         Cluster(short_dir, [NodeSpec("n1"), NodeSpec("n2")], scheduler_config=extender.config()) as cluster,
         kube(cluster.url) as k,
@@ -78,14 +78,14 @@ async def test_refusals_are_told_and_tried_again(short_dir, kube, extender) -> N
         )
         assert condition["message"] == expected
         assert expected in await k.events("FailedScheduling")
-        # Nothing happens by itself; an event of the cluster moves the pod back.
+        # The pod is retried only after an event of the cluster.
         extender.refuse = {}
         node = {"metadata": {"annotations": {"example.test/changed": "1"}}}
         await k.client.call("PATCH", "/api/v1/nodes/n1", node, patch="merge")
         await k.until("a", lambda p: p["spec"].get("nodeName"))
 
 
-async def test_a_failed_bind_is_tried_again(short_dir, kube, extender) -> None:
+async def test_failed_bind_is_retried(short_dir, kube, extender) -> None:
     async with Cluster(short_dir, scheduler_config=extender.config()) as cluster, kube(cluster.url) as k:
         good, answers = binder(k, "second"), ["node n1 is locked"]
 
@@ -99,7 +99,7 @@ async def test_a_failed_bind_is_tried_again(short_dir, kube, extender) -> None:
         assert "node n1 is locked" in await k.events("FailedScheduling")
 
 
-async def test_an_extender_that_is_down(short_dir, kube, extender) -> None:
+async def test_extender_that_is_down_blocks_pods_unless_ignorable(short_dir, kube, extender) -> None:
     down = {"urlPrefix": "http://127.0.0.1:9", "filterVerb": "filter", "nodeCacheCapable": True}
     config = extender.config()
     config["extenders"][0]["bindVerb"] = ""
@@ -114,7 +114,7 @@ async def test_an_extender_that_is_down(short_dir, kube, extender) -> None:
         assert pod["status"]["conditions"][0]["reason"] == "SchedulerError"
 
 
-async def test_in_tree_rules(short_dir, kube) -> None:
+async def test_resources_and_unschedulable_nodes_are_respected(short_dir, kube) -> None:
     async with (
         Cluster(short_dir, [NodeSpec("n1"), NodeSpec("n2")], {"podMaxBackoffSeconds": 1}) as cluster,
         kube(cluster.url) as k,
@@ -141,7 +141,7 @@ async def test_in_tree_rules(short_dir, kube) -> None:
         assert (await k.until("second", lambda p: p["spec"].get("nodeName")))["spec"]["nodeName"] == "n1"
 
 
-async def test_the_lease_names_host_and_changes_hands(short_dir, kube) -> None:
+async def test_lease_names_the_host_and_passes_to_the_next_leader(short_dir, kube) -> None:
     config = {"leaderElection": {"leaseDuration": "2s", "renewDeadline": "1500ms", "retryPeriod": "200ms"}}
     async with Cluster(short_dir, [], config) as cluster, kube(cluster.url) as k:
         path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
@@ -158,14 +158,14 @@ async def test_the_lease_names_host_and_changes_hands(short_dir, kube) -> None:
         first = await holder()
         assert first["holderIdentity"].startswith(f"{socket.gethostname()}_")
         assert first["leaseDurationSeconds"] == 2
-        await cluster.restart("scheduler")  # killed: the Lease has to run out
+        await cluster.restart("scheduler")  # killed, so the Lease must expire
         second = await holder(first["holderIdentity"])
         assert second["leaseTransitions"] == first["leaseTransitions"] + 1
         await k.client.call("PATCH", path, {"spec": {"holderIdentity": "thief_1"}}, patch="merge")
         assert (await holder("thief_1"))["holderIdentity"] != second["holderIdentity"]
 
 
-async def test_queue_backs_off_twice_as_long_each_time() -> None:
+async def test_queue_doubles_the_back_off_each_time() -> None:
     queue = Queue(initial=1.0, longest=3.0)
     pod = {"metadata": {"uid": "u"}, "spec": {}}
     queue.put(pod)
@@ -178,7 +178,7 @@ async def test_queue_backs_off_twice_as_long_each_time() -> None:
     assert waits == [1.0, 2.0, 3.0, 3.0]
 
 
-async def test_queue_forgets_no_event_that_came_during_an_attempt() -> None:
+async def test_queue_remembers_an_event_during_an_attempt() -> None:
     queue = Queue(initial=0.0, longest=0.0)
     queue.put({"metadata": {"uid": "u"}, "spec": {}})
     waiting, before = await queue.pop(), queue.moves
@@ -187,7 +187,7 @@ async def test_queue_forgets_no_event_that_came_during_an_attempt() -> None:
     assert (await queue.pop()).attempts == 2
 
 
-def test_init_containers_and_sidecars_count_as_kubernetes_counts_them() -> None:
+def test_init_containers_and_sidecars_count_as_in_kubernetes() -> None:
     def needs(count: int, **more) -> dict:
         return {"resources": {"requests": {"r": str(count)}}, **more}
 
@@ -198,7 +198,7 @@ def test_init_containers_and_sidecars_count_as_kubernetes_counts_them() -> None:
     assert requests({"spec": spec}) == {"r": 6}  # 1 + 5 while the second runs; afterwards 1 + 2 + 1 + 1
 
 
-async def test_scheduler_and_kubelet_get_over_faults(short_dir, kube) -> None:
+async def test_scheduler_and_kubelet_recover_from_faults(short_dir, kube) -> None:
     async with (
         Cluster(short_dir, scheduler_config={"podInitialBackoffSeconds": 0.1}) as cluster,
         kube(cluster.url) as k,

@@ -1,4 +1,4 @@
-"""A good vendor, and vendors that break one promise each. Run by test_kit.py in a process of its own."""
+"""A good vendor, and vendors that break one promise each. test_kit.py runs them in a process of its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hami_core import (
     hookimpl,
 )
 
-# the suites' own settings build on the profile: a failure need not be shrunk to be one
+# the suites' settings build on this profile: a failing example need not be shrunk
 settings.register_profile("quick", phases=(Phase.generate,), report_multiple_bugs=False)
 settings.load_profile("quick")
 
@@ -101,7 +101,7 @@ class TestGood(VendorSuite):
 
 
 class InPairs(Good):
-    """Gives two cards of a pair together, and no card alone."""
+    """Gives both cards of a pair, never one alone."""
 
     @hookimpl
     def choose(self, request, candidates):
@@ -117,7 +117,7 @@ class TestGoodInPairs(TestGood):
 
 
 def mutant(name, test, side="vendor", **hooks):
-    """A test class for a vendor that differs in some hooks or attributes; ``test`` has to fail for it."""
+    """Define a test class for a vendor with other hooks or attributes. ``test`` must fail for it."""
     base = Good if side == "vendor" else GoodNode
     changed = {key: hookimpl(value) if callable(value) else value for key, value in hooks.items()}
     made = type(name, (base,), changed)
@@ -192,7 +192,7 @@ def pairs_by_published_data(self, candidates):
 
 
 def pairs_by_index(self, request, candidates):
-    """Right on two devices, all that the sample nodes have."""
+    """Correct for two devices. The sample nodes have no more."""
     return tuple(range(request.count)) if len(candidates) <= 2 else (0,) * request.count
 
 
@@ -238,7 +238,7 @@ class TestCheat(TestGood):
     must_fail = "test_no_standard_test_was_replaced_in_silence"
 
     def test_register_is_total(self):
-        """Replaced without a word."""
+        """Replaces a standard test without saying so."""
 
 
 class TestDeleter(TestGood):

@@ -1,4 +1,4 @@
-"""The kit itself: a good vendor passes, and each broken promise is caught by the test that is there for it."""
+"""The kit itself: a good vendor passes, and each broken promise fails the test for that promise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MUTANTS = Path(__file__).with_name("mutants.py")
 
 
 def kit(tmp_path, *selection):
-    """Run the kit over mutants.py; outcome by (class, test)."""
+    """Run the kit on tests of mutants.py. Returns outcome by (class, test)."""
     xml = tmp_path / "results.xml"
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", f"--junit-xml={xml}", "-o", "junit_family=xunit1"]
     command = [sys.executable, "-m", "pytest", *options, *selection]
@@ -48,7 +48,7 @@ def test_every_broken_promise_is_caught(tmp_path):
     assert {key for key in wanted if outcomes.get(key) != "failed"} == set()
 
 
-def test_unknown_vendor_is_named_with_what_there_is():
+def test_unknown_vendor_is_refused_by_name():
     with pytest.raises(ConfigError, match="vendor nowhere: no such vendor is installed"):
         run("nowhere")
 
@@ -64,7 +64,7 @@ def test_unknown_vendor_is_named_with_what_there_is():
         (lambda: subprocess.run(["true"], check=True), "subprocess.Popen"),
     ],
 )
-def test_impure_acts_are_noticed_and_pass(act, shown):
+def test_impure_calls_are_recorded_and_still_run(act, shown):
     act()
     with watched() as acts:
         act()
@@ -74,7 +74,7 @@ def test_impure_acts_are_noticed_and_pass(act, shown):
     assert acts == before
 
 
-def test_report_passes_only_when_something_ran_and_nothing_failed():
+def test_report_passes_only_if_tests_ran_and_none_failed():
     def report(*outcomes):
         return Report("v", "d", "1", "1.0", tuple(Result("s", "test", o, "why") for o in outcomes), {})
 
@@ -92,7 +92,7 @@ def test_report_says_that_the_node_side_was_not_tested():
     assert lines[-2:] == ["node side: not tested; no devices", "PASSED (scheduler side only): 1 passed, 1 skipped"]
 
 
-def test_report_tells_a_cause_in_full_once_and_then_in_short():
+def test_report_gives_a_cause_in_full_only_once():
     results = tuple(Result("fit", test, "failed", "answered bool; called with x=1\nand more") for test in "ab")
     text = str(Report("v", "d", "1", "1.0", results, {}))
     assert text.count("answered bool") == 2

@@ -1,4 +1,4 @@
-"""The template's vendor with one mistake each: the kit names the mistake and its cause."""
+"""The template's vendor with one mistake at a time: the kit names the mistake and its cause."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ START = "    @hookimpl\n    def families"
 
 
 def hook(text):
-    """A further hook of the scheduler side."""
+    """One more hook for the scheduler side."""
     return {SCHEDULER: (START, textwrap.indent(textwrap.dedent(text), "    ") + START)}
 
 
@@ -42,7 +42,7 @@ def handing_out(text):
 
 
 class Site:
-    """A folder on the path with copies of the template, each installed as pip would leave it."""
+    """A folder on the path with copies of the template, written as pip would install them."""
 
     def __init__(self, root):
         self.root = root
@@ -60,7 +60,7 @@ class Site:
         for name in (SCHEDULER, NODE):
             text = (TEMPLATE / name).read_text()
             for before, after in [changes[name]] if name in changes else []:
-                assert before in text, f"{name} of the template has no more: {before}"
+                assert before in text, f"{name} of the template does not contain: {before}"
                 text = text.replace(before, after, 1)
             (package / name).write_text(text.replace("from hami_acme", f"from hami_acme{number}"))
         info = self.root / "site" / f"hami_acme{number}-0.1.0.dist-info"
@@ -346,7 +346,7 @@ POINTS = {
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
-    """Each mistake's test, all run in one process: (outcome, detail) by mistake."""
+    """(Outcome, detail) of each mistake's test, all run in one process."""
     root = tmp_path_factory.mktemp("mistakes")
     site = Site(root)
     cases = [(name, changes, None, ":Acme", test) for name, (changes, test, _) in MISTAKES.items()]
@@ -417,7 +417,7 @@ def test_crash_names_the_test_and_the_hook(tmp_path):
     ],
     ids=["import", "version", "families", "node"],
 )
-def test_load_error_is_told_once(tmp_path, changes):
+def test_load_error_is_reported_once(tmp_path, changes):
     site = Site(tmp_path)
     site.add(changes)
     done = site.run("-m", "hami_core", "conformance", "acme0", "--node")
@@ -439,7 +439,7 @@ def test_node_side_that_is_not_found_fails_a_run_with_node(tmp_path):
     assert report["node_untested"]
 
 
-def test_missing_test_extra_is_told_in_one_line(tmp_path):
+def test_missing_test_extra_is_reported_in_one_line(tmp_path):
     code = (
         "import sys; sys.modules['pytest'] = None\nfrom hami_core.cli.main import main\nmain(['conformance', 'nvidia'])"
     )

@@ -1,4 +1,4 @@
-"""The template as an author uses it: copied, renamed, installed by pip, found, scheduled, proven."""
+"""The template as an author uses it: copied, renamed, installed with pip, found, scheduled and tested."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def author(tmp_path_factory):
-    """The copied and renamed package, installed into a folder of its own; and a way to run commands there."""
+    """A function that runs commands with the copied and renamed package, which is installed into its own folder."""
     root = tmp_path_factory.mktemp("author")
     package, site = root / "hami-zeta", root / "site"
     shutil.copytree(TEMPLATE, package, ignore=shutil.ignore_patterns("__pycache__", ".*", "dist", "build"))
@@ -80,7 +80,7 @@ def author(tmp_path_factory):
     return run
 
 
-def test_no_trace_of_the_old_name_is_left(author):
+def test_renamed_copy_has_no_trace_of_the_old_name(author):
     done = author("-c", "import hami_zeta, hami_zeta.node; print(hami_zeta.Zeta, hami_zeta.node.ZetaNode)")
     assert done.returncode == 0, done.stderr
     assert "acme" not in done.stdout.lower()
@@ -141,12 +141,12 @@ def test_code_in_the_how_to_is_the_templates():
         "contrib/template/tests/test_conformance.py",
     }
     for path, code in blocks:
-        assert code in (ROOT / path).read_text(), f"{HOW_TO}: the block from {path} is not what the file says"
+        assert code in (ROOT / path).read_text(), f"{HOW_TO}: the block from {path} differs from the file"
 
 
 @pytest.mark.parametrize("page", ["how-to/write-a-vendor-plugin.md", "reference/hooks.md"])
-def test_pages_for_authors_read_well_where_nothing_renders_them(page):
-    """Sphinx's own directives and roles are raw text where a code host shows the page."""
+def test_pages_for_authors_have_no_raw_sphinx_directives(page):
+    """A code host shows directives and roles of Sphinx as raw text."""
     assert re.findall(r"\{[\w-]+\}`[^`]*`|^[`:]{3,}\{[\w-]+\}", (ROOT / "docs" / page).read_text(), re.MULTILINE) == []
 
 

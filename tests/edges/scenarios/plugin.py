@@ -155,8 +155,7 @@ async def registration(scene: Scene) -> Seen:
 
 
 async def init_and_apps(scene: Scene) -> Seen:
-    """The kubelet calls Allocate once for each container, before the first start. Apps reuse devices of init
-    containers."""
+    """Allocate is called once for each container, before the first start. Apps reuse devices of init containers."""
     name, resource = "reuse", "edges.test/reuse"
     options = {"pre_start_required": True, "get_preferred_allocation_available": True}
     async with plugin(scene.subject.plugin_dir, resource, 4, **options) as found:

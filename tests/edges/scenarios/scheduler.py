@@ -96,8 +96,7 @@ def _wants(*resources: str, amount: str = "1") -> Seen:
 
 
 async def placed(scene: Scene) -> Seen:
-    """Filter, prioritize and bind get node names only. The score decides. The extender's Binding carries
-    annotations."""
+    """The three calls get node names only. The score decides. The extender's Binding carries annotations."""
     name = "placed"
     _accepts(scene)
     await create(scene, waiting(name, _wants("cached"), metadata={"annotations": {"a": "b"}, "labels": {"c": "d"}}))
@@ -327,8 +326,7 @@ async def not_asked(scene: Scene) -> Seen:
 
 
 async def in_turn(scene: Scene) -> Seen:
-    """Several extenders: each gets the nodes that those before it left. One that is ignorable is skipped if it
-    fails."""
+    """Each of several extenders gets the nodes that those before it left. An ignorable one is skipped if it fails."""
     name = "in-turn"
     _accepts(scene)
     scene.extender.answer("cached/filter", _filter(TWO, failed={ONE: "too small"}))

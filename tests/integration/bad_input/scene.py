@@ -84,8 +84,7 @@ class Scene:
     # --- pods -----------------------------------------------------------------------------------------------------
 
     async def tries(self, name: str, beyond: int | None = None) -> list[tuple[int, int]]:
-        """Wait until a tenant has made more than `beyond` tries (default: than now). Returns (number, result) of
-        each."""
+        """Wait for one more try of a tenant, or more than `beyond` tries. Returns (number, result) of each."""
 
         async def look() -> list[tuple[int, int]]:
             lines = [line for line in (await self.stage.log(name, "main")).splitlines() if line.startswith("{")]

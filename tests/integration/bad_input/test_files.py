@@ -323,8 +323,7 @@ def folder() -> Iterator[Path]:
 
 
 def judge(read: Callable[[Path], list[str]], path: Path, damage: Damage, *, names_keys: bool = True) -> None:
-    """Check that the reader accepts the file and names the ignored keys, or refuses it in one line with file and
-    key."""
+    """Check that the reader accepts the file and names ignored keys, or refuses it in one line with file and key."""
     try:
         told = read(path)
     except ConfigError as error:
