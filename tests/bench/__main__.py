@@ -31,21 +31,21 @@ BENCHES = {
 
 
 REAL = {"real": "pods through real kube-scheduler, API server and kubelet"}
-"""Needs a bed (see docs/how-to/real-bed.md), so it is left out unless asked for."""
+"""These need a real bed (see docs/how-to/real-bed.md), so they run only on request."""
 
 
 def main() -> int:
-    """Run."""
+    """Run the benchmarks that the command line names."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(BENCHES)}; default: all")
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--out", type=Path, default=Path(".bench"), help="folder for the JSON files")
-    parser.add_argument("--real", action="store_true", help="those on real Kubernetes")
+    parser.add_argument("--real", action="store_true", help="run those on real Kubernetes")
     options = parser.parse_args()
     known = BENCHES | REAL
     unknown = [name for name in options.names if name not in known]
     if unknown:
-        parser.error(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(known)}")
+        parser.error(f"no such benchmark: {', '.join(unknown)}; choose from {', '.join(known)}")
     console = Console()
     figures: list[Figure] = []
     for name in options.names or (REAL if options.real else BENCHES):

@@ -1,7 +1,7 @@
-"""The node agent with 16 cards of 100 slots and 160 containers: its answers to the kubelet, memory, idle CPU.
+"""The node agent with 16 cards of 100 slots and 160 containers: answers to the kubelet, memory, idle CPU.
 
-The agent is the production program in a process of its own, on simulated GPUs; the kubelet is the tests' stub, which
-admits containers one by one and writes its checkpoint as the real one does; pods come from the embedded API server.
+The agent runs as a separate process, as in production, on simulated GPUs. The kubelet is the stub of the tests, which
+admits containers one by one and writes its checkpoint like the real one. Pods come from the embedded API server.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def run(*, quick: bool) -> list[Figure]:
-    """Latency of each call, RSS, idle CPU."""
+    """Measure the latency of each call, memory and idle CPU."""
     return asyncio.run(_run(5.0 if quick else 30.0))
 
 
@@ -104,7 +104,7 @@ async def _post(session: aiohttp.ClientSession, path: str, body: object) -> dict
 async def _bound(
     session: aiohttp.ClientSession, key: PrivateKey, families: Mapping[str, Family], number: int, card: str
 ) -> str:
-    """Make a pod and bind it with a signed allocation, as the scheduler does. Returns its UID."""
+    """Create a pod and bind it with a signed allocation, as the scheduler does. Returns its UID."""
     name = f"p{number:03d}"
     limits = {GPU: "1", "nvidia.com/gpumem": str(500 + number)}
     spec = {"containers": [{"name": "main", "image": "x", "resources": {"limits": limits}}]}
@@ -155,7 +155,7 @@ async def _measure(kubelet: StubKubelet, part: Part, pods: list[str], idle_s: fl
         busy = (_cpu_s(part) - before) / idle_s * 100
         late = [await allocate(uid, "in a row") for uid in pods[CONTAINERS:]]
         await asyncio.gather(*(prestart(given, "wave") for given in late))
-    assert len(list(kubelet.cdi_dir.glob("hami-*.json"))) == len(pods), "every container has its spec"
+    assert len(list(kubelet.cdi_dir.glob("hami-*.json"))) == len(pods), "a container lacks its CDI spec"
     case = f"{CONTAINERS} containers"
     return [
         *p50_p99("agent", f"Allocate, {case}", times["Allocate"], budget_ms=(5, 5)),

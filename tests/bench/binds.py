@@ -1,8 +1,8 @@
-"""Filter, Prioritize and Bind of many pods through the whole scheduler process, as kube-scheduler asks for them.
+"""Filter, Prioritize and Bind of many pods through the whole scheduler process, in kube-scheduler's order.
 
-*One node*: 40 small pods that fit on one node only; Filters follow one another, Binds run beside them. *Four at once*:
-four clients place pods until nothing fits; then the allocations of all pods are added up card by card. The API server
-is the embedded one.
+*One node*: 40 small pods that fit on one node only. Filters run one after the other, and Binds run beside them.
+*Four at once*: four clients place pods until nothing fits. Then the allocations of all pods are added up by card.
+The API server is the embedded one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ALLOCATED_KEY: Final = "hami.io/vgpu-devices-allocated"
 
 
 def run(*, quick: bool) -> list[Figure]:
-    """All of it; `quick` takes one turn in place of three."""
+    """Run both cases three times, or once if `quick`, and report the medians."""
     turns = [asyncio.run(_turn()) for _ in range(1 if quick else 3)]
     budgets = {"cards over their memory": 0.0, "refused Binds": 0.0}
     return [
@@ -62,7 +62,7 @@ async def _turn() -> dict[str, tuple[float, str]]:
 
 
 class _Client:
-    """Asks as kube-scheduler does."""
+    """Calls the extender like kube-scheduler."""
 
     def __init__(self, session: aiohttp.ClientSession, cluster: Cluster, extender: str) -> None:
         self._session = session
@@ -71,23 +71,23 @@ class _Client:
         self.refused = 0
 
     async def call(self, url: str, body: object = None) -> Any:
-        """A GET, or a POST of JSON."""
+        """Send a POST of JSON, or a GET without a body."""
         method = "GET" if body is None else "POST"
         async with self._session.request(method, url, json=body) as answer:
             assert answer.status < 300, await answer.text()
             return await answer.json(content_type=None)
 
     async def create(self, name: str, memory: int) -> dict[str, Any]:
-        """A waiting pod that asks for one card."""
+        """Create a waiting pod that asks for one card."""
         limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)}
         containers = [{"name": "main", "image": "x", "resources": {"limits": limits, "requests": limits}}]
-        spec = {"schedulerName": "bench", "containers": containers}  # the embedded cluster's own scheduler lets it be
+        spec = {"schedulerName": "bench", "containers": containers}  # not the embedded scheduler's
         body = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
         made: dict[str, Any] = await self.call(self.cluster.url + PODS, body)
         return made
 
     async def filter(self, pod: dict[str, Any], nodes: list[str]) -> str:
-        """The node with the highest score; empty where the pod fits nowhere."""
+        """The node with the highest score. Empty if the pod fits nowhere."""
         found = (await self.call(f"{self._extender}/filter", {"Pod": pod, "NodeNames": nodes}))["NodeNames"]
         if not found:
             return ""
@@ -95,7 +95,7 @@ class _Client:
         return str(max(scores, key=lambda score: score["Score"])["Host"])
 
     async def bind(self, pod: dict[str, Any], node: str) -> bool:
-        """Whether the pod was bound."""
+        """Bind the pod. Returns whether it was bound."""
         meta = pod["metadata"]
         body = {"PodName": meta["name"], "PodNamespace": "default", "PodUID": meta["uid"], "Node": node}
         error = (await self.call(f"{self._extender}/bind", body))["Error"]
@@ -147,7 +147,7 @@ async def _four_at_once(client: _Client) -> dict[str, tuple[float, str]]:
             for piece in held:
                 taken[piece.device_id] += piece.memory_mib
     assert len(taken) == NODES * CARDS
-    assert 0 < bound < LARGE_PODS, "more pods than fit"
+    assert 0 < bound < LARGE_PODS, "there must be more pods than fit"
     case = f"{CLIENTS} clients at once"
     return {
         f"{case}, pods bound of {LARGE_PODS}": (bound, "pods"),

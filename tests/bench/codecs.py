@@ -1,4 +1,4 @@
-"""Encode and decode throughput of the wire formats, beside the standard library's json on the same text."""
+"""Speed of encoding and decoding the wire formats, compared with the standard library's json on the same text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = [f"node-{i:05d}.pool.example" for i in range(5000)]
 
 
 def run(*, quick: bool) -> list[Figure]:
-    """Microseconds an operation, and how it compares."""
+    """Measure the microseconds of each operation, and the ratio to json."""
     rounds = 200 if quick else 2000
     register = node.encode_devices_json(CARDS)
     allocation = pod.encode_pod_devices(SLICES)

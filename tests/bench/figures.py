@@ -1,4 +1,4 @@
-"""What a benchmark reports, and how it is measured."""
+"""Figures that benchmarks report, and helpers for measuring."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Figure:
 
     Attributes:
         bench: What was measured, such as ``filter``.
-        case: Under which circumstances.
+        case: The circumstances.
         value: The figure.
         unit: Its unit.
-        budget: What it may be at most; None: no promise.
+        budget: The promised maximum. None if nothing is promised.
     """
 
     bench: str
@@ -32,12 +32,12 @@ class Figure:
 
     @property
     def within(self) -> bool | None:
-        """Whether the budget is kept; None without one."""
+        """Whether the figure is within its budget. None without a budget."""
         return None if self.budget is None else self.value <= self.budget
 
 
 def timings(call: Callable[[], object], rounds: int, *, warm_up: int = 5) -> list[float]:
-    """Seconds each of ``rounds`` calls took, garbage collection kept out of it."""
+    """Seconds of each of ``rounds`` calls, without garbage collection."""
     for _ in range(warm_up):
         call()
     gc.collect()
@@ -54,7 +54,7 @@ def timings(call: Callable[[], object], rounds: int, *, warm_up: int = 5) -> lis
 
 
 def percentile(values: Iterable[float], percent: float) -> float:
-    """The given percentile, 0 to 100, by nearest rank."""
+    """The percentile, 0 to 100, by nearest rank."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, round(percent / 100 * (len(ordered) - 1)))]
 
@@ -62,7 +62,7 @@ def percentile(values: Iterable[float], percent: float) -> float:
 def p50_p99(
     bench: str, case: str, seconds: list[float], *, budget_ms: tuple[float, float] | None = None
 ) -> list[Figure]:
-    """Two figures in milliseconds."""
+    """The median and the 99th percentile as figures in milliseconds."""
     low, high = budget_ms or (None, None)
     return [
         Figure(bench, f"{case}, p50", statistics.median(seconds) * 1e3, "ms", low),

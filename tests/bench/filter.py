@@ -1,6 +1,6 @@
-"""Filter in process: latency over nodes, fill, containers and running pods; cost of an update and of a booking.
+"""Filter in process: latency by nodes, fill, containers and running pods, and the cost of updates and bookings.
 
-Every request has a shape not seen before; "filled" nodes are filled each in its own way. ``python -m
+Every request has a shape not seen before. "Filled" nodes all differ. ``python -m
 tests.bench.filter`` prints JSON; ``--nodes`` and ``--rounds`` choose sizes.
 """
 
@@ -43,7 +43,7 @@ ONE_MS, SEVERAL_MS = (1.0, 3.0), (4.0, 10.0)
 
 
 def rules() -> VendorRules:
-    """NVIDIA's rules without the plugin layer, which has a bench of its own."""
+    """NVIDIA's rules without the plugin layer, which hooks.py measures."""
     nvidia = Nvidia()
     (family,) = nvidia.families(NvidiaConfig(), None)
     return VendorRules(
@@ -60,8 +60,8 @@ class World:
 
     Args:
         nodes: How many, of 8 cards each.
-        fill: How much of each card is taken at most: 0 empty, 1 up to everything.
-        pods: Running pods a card, at most; the more, the smaller each.
+        fill: The largest part of a card that is taken, from 0 to 1.
+        pods: The largest number of running pods on a card. The more there are, the smaller each is.
     """
 
     def __init__(self, nodes: int, *, fill: float, pods: int = 4, seed: int = 7) -> None:
@@ -93,7 +93,7 @@ class World:
     def request(
         self, counts: Sequence[int], *, numa: bool = False, percent: bool = False, size: int = 12000
     ) -> PodRequest:
-        """A pod with one app container per count, of amounts nobody has asked for before."""
+        """A pod with one app container for each count, with amounts that no earlier request has."""
         number = next(self._unseen)
         parts = tuple(
             ContainerRequest(f"c{i}", ContainerKind.APP, (self._ask(n, numa, percent, size),))
@@ -133,7 +133,7 @@ def _shapes(world: World, label: str, rounds: int, *, budget: bool) -> list[Figu
 
 
 def _refusals(world: World, label: str, rounds: int, *, budget: bool) -> list[Figure]:
-    """Nothing fits: the histogram of every node is written out."""
+    """Measure requests that fit nowhere, so that the reasons of every node are written."""
 
     def call(counts: Sequence[int]) -> None:
         outcome = world.inventory.filter(world.request(counts, size=10**6), world.names)
@@ -176,7 +176,7 @@ def _changes(world: World, label: str, rounds: int, *, budget: bool) -> list[Fig
 
 
 def run(*, quick: bool = False, sizes: Sequence[int] = (100, 1000, 5000), rounds: int = 0) -> list[Figure]:
-    """Measure."""
+    """Measure all cases."""
     rounds = rounds or (40 if quick else 300)
     figures: list[Figure] = []
     medians: dict[tuple[int, str], float] = {}

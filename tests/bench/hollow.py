@@ -1,8 +1,9 @@
-"""Nodes without machines, for measuring scheduling alone: ``python -m tests.bench.hollow KUBECONFIG COUNT``.
+"""Nodes without machines, to measure only scheduling: ``python -m tests.bench.hollow KUBECONFIG COUNT``.
 
-Against a real API server. Node objects with GPUs in them stay Ready and their Leases fresh; no pod is run. Each pod
-seen bound is a line in the output, ``bound SECONDS`` of the machine's monotonic clock: who measures asks
-nobody. What kubelets do on their own machines is left out: it would take the processors of those that are measured.
+The program creates node objects with GPUs on a real API server, keeps them Ready and renews their Leases. It runs no
+pods. For each pod that it sees bound, it prints ``bound SECONDS`` with the machine's monotonic clock. So a measurement
+need not query the API server. It does nothing else of a kubelet's work, since that would take processor time from the
+programs under test.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def node(name: str) -> dict[str, Any]:
 
 
 def status() -> dict[str, Any]:
-    """Room for everything, and Ready."""
+    """A node status with plenty of room, and Ready."""
     room = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(CARDS * SLOTS)}
     now = _now()
     ready = {"type": "Ready", "status": "True", "reason": "Hollow", "lastHeartbeatTime": now, "lastTransitionTime": now}
@@ -72,14 +73,14 @@ def status() -> dict[str, Any]:
 
 
 class Hollow:
-    """The nodes and what keeps them alive."""
+    """Creates nodes and keeps them Ready."""
 
     def __init__(self, api: aiohttp.ClientSession, names: list[str]) -> None:
         self.api = api
         self.names = names
 
     async def run(self, ready: Callable[[], None]) -> None:
-        """Make the nodes, call `ready`, and keep everything going until cancelled."""
+        """Create the nodes, call `ready`, and keep the nodes Ready until cancelled."""
         await self._each(self._make)
         ready()
         async with asyncio.TaskGroup() as group:
@@ -103,7 +104,7 @@ class Hollow:
         await self._call("POST", LEASES, lease)
 
     async def _renew(self) -> None:
-        """Evenly, not in bursts: a short measurement must not depend on whether one fell into it."""
+        """Renew Leases at an even rate. A burst within a short measurement would change its result."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         for name in itertools.cycle(self.names):

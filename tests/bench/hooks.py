@@ -1,4 +1,4 @@
-"""What a call through the plugin layer costs, beside the same method called directly."""
+"""Cost of a call through the plugin layer, compared with a direct call of the same method."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.bench.figures import Figure, timings
 
 
 def run(*, quick: bool) -> list[Figure]:
-    """Microseconds a call."""
+    """Measure the microseconds of each call."""
     rounds = 300 if quick else 3000
     loaded = load(only=["nvidia"])
     rules = loaded.rules()[0]

@@ -1,4 +1,4 @@
-"""Filter and webhook over HTTP, through the whole scheduler process as kube-scheduler and API server use it."""
+"""Filter and webhook over HTTP, through the whole scheduler process, as kube-scheduler and API server use it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RNG = random.Random(7)
 
 
 def run(*, quick: bool) -> list[Figure]:
-    """Latency of each verb."""
+    """Measure the latency of each verb."""
     return asyncio.run(_run(200 if not quick else 40))
 
 
@@ -59,7 +59,7 @@ async def _run(rounds: int) -> list[Figure]:
 
 
 def scheduler(folder: Path, cluster: Cluster) -> tuple[Part, int, int]:
-    """The scheduler process, not started yet; the extender's port and that of ``/metrics``."""
+    """The scheduler process, not yet started, with the ports of the extender and of ``/metrics``."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": ""}
     _compile(environment)
     port, metrics = free_port(), free_port()
@@ -76,13 +76,13 @@ def scheduler(folder: Path, cluster: Cluster) -> tuple[Part, int, int]:
 
 
 def _compile(environment: dict[str, str]) -> None:
-    """Have the modules as bytecode, as an image has them: compiling them takes longer than all the rest."""
+    """Compile the modules to bytecode, as in an image. Compiling would take longer than the rest of the start."""
     modules = "import hami_core.cli.main, hami_core.scheduler.process, hami_nvidia, kubernetes.aio.client"
     subprocess.run([sys.executable, "-c", modules], env=environment, check=True)
 
 
 def cpu_s(part: Part) -> float:
-    """Processor seconds that a part has taken so far."""
+    """Processor seconds that a part has used so far."""
     assert part.process is not None
     fields = Path(f"/proc/{part.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -96,7 +96,7 @@ def rss_mib(part: Part) -> float:
 
 
 async def populate(session: aiohttp.ClientSession, nodes: int) -> None:
-    """Nodes of eight cards, each card filled differently by one running pod a node."""
+    """Create nodes of eight cards, each with one running pod that takes a different amount of each card."""
     gate = asyncio.Semaphore(32)
 
     async def post(path: str, body: object) -> None:

@@ -1,4 +1,4 @@
-"""What the interposer costs a program: alloc/free pairs and launches, over the bare simulated driver."""
+"""Cost of the interposer: pairs of allocation and free, and launches, compared with the bare simulated driver."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ BUDGET_NS: Final = {
     "mem_get_info": 40.0,
     "nvml_memory_info": 40.0,
 }
-"""Nanoseconds of CPU a call may cost more than on the bare driver."""
+"""Nanoseconds of CPU time that the interposer may add to a call."""
 LIMITED_BUDGET_NS: Final = 25.0
-"""The same of a launch under a core limit, in one process and in eight."""
+"""Nanoseconds of CPU time that it may add to a launch under a core limit, in one process and in eight."""
 
 
 def _printed(name: str, *, quick: bool) -> Any:
@@ -38,7 +38,7 @@ def _printed(name: str, *, quick: bool) -> Any:
 
 
 def run(*, quick: bool) -> list[Figure]:
-    """Run the programs of interpose/bench and read what they print."""
+    """Run the programs of interpose/bench and parse their output."""
     figures = []
     for call, found in _printed("run.py", quick=quick)["interposer"].items():
         figures.append(Figure("interposer", f"{call}, added", found["added_ns"], "ns", BUDGET_NS.get(call)))

@@ -1,7 +1,7 @@
-"""An extender that accepts every node and decides nothing: what an extender costs by being there.
+"""An extender that accepts every node and decides nothing, to measure the cost of any extender.
 
-``python -m tests.bench.null_extender PORT``, beside the control plane. It answers 16 of the names, as ours does, and
-binds with the caller's choice.
+Run ``python -m tests.bench.null_extender PORT`` beside the control plane. Filter returns 16 of the names, like ours.
+Bind uses the node that the caller names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The scheduler process in a cluster of 1,000 nodes whose objects are as large as real ones.
+"""The scheduler process in a cluster of 1,000 nodes with objects of realistic size.
 
 A node object has 11 kB (25 images), a pod object 5 kB. Each node has eight cards of 80 GiB and four running pods of two
-cards each; four fifths of all memory are taken. Start, Filter one at a time, and memory.
+cards each. Four fifths of all memory are taken. This measures the start, single Filters, and memory.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 BENCH: Final = "objects"
 NODES, CARDS, PODS_A_NODE = 1000, 8, 4
 TAKEN_MIB: Final = range(45_000, 85_000)
-"""Of a card of 81,920 MiB, by the two pods on it together; what is above the card is cut."""
+"""MiB that a running pod takes of each of its two cards of 81,920 MiB. A larger amount is cut to the card."""
 
 
 def run(*, quick: bool) -> list[Figure]:
-    """Measure."""
+    """Measure all cases."""
     return asyncio.run(_run(40 if quick else 200))
 
 
@@ -135,7 +135,7 @@ def _pods(node: str, cards: list[Device], rng: random.Random) -> list[dict[str, 
 
 
 def _filters(port: int, rng: random.Random, rounds: int) -> list[float]:
-    """Seconds of each Filter, asked for one after the other."""
+    """Seconds of each Filter. They run one after the other."""
     names = [f"node-{number:05d}" for number in range(NODES)]
     connection = http.client.HTTPConnection("127.0.0.1", port)
     taken = []

@@ -1,14 +1,14 @@
 """Scheduling on real Kubernetes: ``nox -s bench -- --real``.
 
-*Throughput*: 1,000 hollow nodes of eight cards and 1,000 waiting pods through kube-scheduler, API server and etcd, in
-rounds on one control plane: kube-scheduler alone, with an extender that accepts everything and decides nothing, with
-ours. The same pods, the same settings of kube-scheduler: 100 % of the nodes scored, so many requests a second that it
-never waits (then all programs share this machine's processors, and what one takes the others lack), as the chart
-installs it, and as it is without being told. Extenders run on the interpreter that our images have, where this machine
-has it: one built without a distribution's optimizations is slower by half.
+*Throughput*: kube-scheduler, API server and etcd place 1,000 waiting pods on 1,000 hollow nodes of eight cards. Rounds
+on one control plane compare kube-scheduler alone, with an extender that decides nothing, and with ours. Pods and
+settings of kube-scheduler are the same in all rounds, and 100 % of the nodes are scored. Only the limit of requests a
+second varies: so high that kube-scheduler never waits, the chart's, and kube-scheduler's default. Without waits, all
+programs compete for this machine's processors. Extenders run on the interpreter of our images if this machine has it:
+one built without a distribution's optimizations is slower by half.
 
-*A node*: 40 pods on one node of eight cards with kubelet and containerd, beside the same pods without a device; and how
-soon a released slice is bound to the pod that waits for it.
+*A node*: 40 pods on one node of eight cards with kubelet and containerd, compared with the same pods without a device.
+Also the time from the release of a slice to the Bind of the pod that waits for it.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from tests.e2e.bed.tools import Tools
 
 ROOT = Path(__file__).parents[2]
-SHIPPED_PYTHON = Path("/usr/bin/python3.11")  # Debian's, as in the images
+SHIPPED_PYTHON = Path("/usr/bin/python3.11")  # Debian's interpreter, as in the images
 NODES, PODS, ROUNDS = 1000, 1000, 6
-WITHHELD = 5.0  # percent of the wanted processor time that a host may give others; then a turn is taken again
-# Requests a second that kube-scheduler may make: so many that none waits; the chart's value; kube-scheduler's own.
+WITHHELD = 5.0  # percent of the wanted processor time; if the host withholds more, a turn is repeated
+# Requests a second that kube-scheduler may make: no limit in practice, the chart's value, kube-scheduler's default.
 FREE, SHIPPED, DEFAULT = 500, 100, 50
-QUIET = 0.35  # processor seconds of the control plane in a second; the nodes' Leases alone take less
+QUIET = 0.35  # processor seconds of the control plane in a second; renewing the nodes' Leases takes less
 SCHEDULER = "bench"
 EXTENDER_PORT, METRICS_PORT = 9901, 9902
 PODS_PATH = "/api/v1/namespaces/default/pods"
@@ -59,7 +59,7 @@ NAMES = {"none": "kube-scheduler alone", "null": "an extender that decides nothi
 
 
 def run(*, quick: bool) -> list[Figure]:
-    """All of it; `quick` takes a fifth of the pods and one round."""
+    """Measure both parts. `quick` takes a fifth of the pods and one round."""
     tools = find()
     figures: list[Figure] = []
     for part in (_throughput, _node):
@@ -85,14 +85,14 @@ def _throughput(tools: Tools, work: Path, *, quick: bool) -> list[Figure]:
 
 
 def _race(bed: Bed, tools: Tools, kinds: list[str], qps: int, rounds: int, pods: int) -> list[Figure]:
-    """Rounds of all kinds in turn with one setting of kube-scheduler's requests a second.
+    """Run rounds of all kinds in turn, with one limit of kube-scheduler's requests a second.
 
-    A round in which the machine's host gave its processors to others is told but not counted, nor is the rest of its
-    turn, unless twice as many turns hold fewer than were asked for.
+    A turn is one round of each kind. A turn in which the machine's host withheld processor time is printed but not
+    counted, and another turn follows. If twice as many turns as `rounds` do not give enough, all turns count.
     """
     turns: list[dict[str, tuple[float, dict[str, float]]]] = []
     while sum(map(_undisturbed, turns)) < rounds and len(turns) < 2 * rounds:
-        first = len(turns) % len(kinds)  # nobody is always first
+        first = len(turns) % len(kinds)  # a different kind is first in each turn
         turns.append({})
         for kind in (*kinds[first:], *kinds[:first]):
             rate, more = turns[-1][kind] = _round(bed, tools, kind, qps, pods)
@@ -112,7 +112,7 @@ def _race(bed: Bed, tools: Tools, kinds: list[str], qps: int, rounds: int, pods:
         Figure(group, f"pods bound, {NAMES[kind]}", statistics.median(values), "pods/s")
         for kind, values in rates.items()
     ]
-    # Round by round: what a shared machine gives changes within minutes, and by more than an extender takes.
+    # Compare within turns, because a shared machine's speed changes within minutes by more than an extender costs.
     slower = 100 * (1 - statistics.median(ours / none for ours, none in zip(rates["ours"], rates["none"], strict=True)))
     figures.append(Figure(group, "pods/s below kube-scheduler alone, our extender", slower, "%", 15))
     figures.append(disturbed)
@@ -128,9 +128,9 @@ def _kubeconfig(bed: Bed) -> str:
 
 
 def _service_account(bed: Bed) -> None:
-    """A kubeconfig with a service account's token, which is what the chart's programs have.
+    """Write a kubeconfig with the token of a service account, as the chart's programs have.
 
-    With the bed's client certificates the API server would check a signature for each request of each of them.
+    With the bed's client certificates, the API server would verify a signature for each request.
     """
     account = {"kind": "ServiceAccount", "metadata": {"name": "bench", "namespace": "default"}}
     binding = {
@@ -150,7 +150,7 @@ def _service_account(bed: Bed) -> None:
 
 
 def _round(bed: Bed, tools: Tools, kind: str, qps: int, pods: int) -> tuple[float, dict[str, float]]:
-    """Bind `pods` waiting pods: pods a second, and what else was seen (ms a pod)."""
+    """Let `pods` waiting pods be bound. Returns pods a second, and other figures by name, mostly in ms a pod."""
     _create(bed, pods)
     config = bed.work / f"bench-{kind}.json"
     config.write_text(json.dumps(_config(bed, qps, extender=kind != "none"), indent=1))
@@ -190,7 +190,7 @@ def _config(bed: Bed, qps: int, *, extender: bool) -> dict[str, Any]:
         "clientConnection": {"kubeconfig": _kubeconfig(bed), "qps": qps, "burst": 2 * qps},
         "profiles": [{"schedulerName": SCHEDULER, "pluginConfig": [{"name": "NodeResourcesFit", "args": {}}]}],
     }
-    if not extender:  # nobody advertises memory to it
+    if not extender:  # no node advertises memory
         config["profiles"][0]["pluginConfig"][0]["args"]["ignoredResources"] = ["nvidia.com/gpumem"]
     if extender:
         config["extenders"] = [
@@ -223,7 +223,7 @@ def _extender(bed: Bed, kind: str) -> list[str]:
 
 
 def _python(bed: Bed) -> str:
-    """The images' interpreter, where it is here and runs what this environment holds; else this one."""
+    """The images' interpreter, if this machine has it and it can run this environment's packages. Else this one."""
     place = bed.work / "python"
     same = f"python{sys.version_info.major}.{sys.version_info.minor}" == SHIPPED_PYTHON.name
     if not (same and SHIPPED_PYTHON.exists()):
@@ -237,7 +237,7 @@ def _python(bed: Bed) -> str:
 
 @contextmanager
 def _program(bed: Bed, words: list[str], name: str, *, ready: str = "") -> Iterator[Process]:
-    """A program beside the control plane; `ready`: wait for this word in its output."""
+    """Run a program beside the control plane, and wait for the word `ready` in its output if it is given."""
     log = bed.work / "log" / f"{name}.log"
     log.unlink(missing_ok=True)
     environment = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
@@ -248,7 +248,7 @@ def _program(bed: Bed, words: list[str], name: str, *, ready: str = "") -> Itera
 
 
 def _create(bed: Bed, pods: int) -> None:
-    """Pods that wait for the scheduler under test: nobody serves its name yet."""
+    """Create pods for the scheduler under test, which does not run yet."""
     limits = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8000}
     body = {
         "apiVersion": "v1",
@@ -265,7 +265,7 @@ def _create(bed: Bed, pods: int) -> None:
 
 
 def _bound(bed: Bed, before: int, pods: int) -> float:
-    """Seconds from the first pods' binding to the last's, as the hollow nodes saw them."""
+    """Seconds between the first and the last Bind, as the hollow nodes saw them."""
 
     def times() -> list[float] | None:
         seen = _seen_bound(bed)[before:]
@@ -276,8 +276,8 @@ def _bound(bed: Bed, before: int, pods: int) -> float:
 
 
 def _seen_bound(bed: Bed) -> list[float]:
-    """When each pod was seen bound, in seconds of the machine's monotonic clock."""
-    lines = (bed.work / "log/hollow.log").read_text().split("\n")[:-1]  # the last may not be whole yet
+    """The time at which each pod was seen bound, in seconds of the machine's monotonic clock."""
+    lines = (bed.work / "log/hollow.log").read_text().split("\n")[:-1]  # the last line may be incomplete
     return [float(line.split()[1]) for line in lines if line.startswith("bound ")]
 
 
@@ -286,7 +286,7 @@ def _waiting(bed: Bed) -> int:
 
 
 def _quiet(bed: Bed) -> None:
-    """Return when the control plane has done what the last round left it."""
+    """Wait until the control plane has finished the work of the last round."""
     programs = [row.pid for row in bed.processes("cp") if row.name.startswith(("kube-", "etcd"))]
     spent = sum(map(_cpu, programs))
     for _ in range(60):
@@ -303,7 +303,7 @@ def _get(bed: Bed, port: int, path: str) -> str:
 
 
 def _processors() -> tuple[int, int]:
-    """Ticks that this machine's processors worked, and those that its host gave to others meanwhile."""
+    """Ticks that this machine's processors worked, and ticks that its host withheld."""
     fields = [int(field) for field in Path("/proc/stat").read_text().split(maxsplit=9)[1:9]]
     user, nice, system, _, _, irq, softirq, steal = fields
     return user + nice + system + irq + softirq, steal
@@ -327,14 +327,14 @@ def _tree(pid: int) -> list[int]:
 
 
 def _verbs(metrics: str, pods: int) -> dict[str, float]:
-    """Our extender's time in each verb, from its own histograms, in ms a pod."""
+    """Our extender's time in each verb in ms a pod, from its own histograms."""
     name = "hami_scheduler_request_duration_seconds"
     spent = {
         verb: 1e3 * sum(map(float, re.findall(rf'{name}_sum{{[^}}]*verb="{verb}"[^}}]*}} (\S+)', metrics))) / pods
         for verb in ("filter", "prioritize", "bind")
     }
     seen = {f"time in {verb} for a pod": value for verb, value in spent.items()}
-    # kube-scheduler waits for filter and prioritize before it looks at the next pod; it binds in the background.
+    # kube-scheduler waits for filter and prioritize before it takes the next pod. It binds in the background.
     seen["extender, synchronous"] = spent["filter"] + spent["prioritize"]
     buckets: dict[float, float] = {}
     for labels, count in re.findall(rf"{name}_bucket{{([^}}]*)}} (\S+)", metrics):
@@ -398,7 +398,7 @@ def _handed_on(system: System, times: int) -> list[float]:
         released = time.time()
         now = system.running(following, timeout=90)[0]
         bound = next(c["lastTransitionTime"] for c in now["status"]["conditions"] if c["type"] == "PodScheduled")
-        # The API server's times are whole seconds: what is finer than one is not claimed.
+        # The API server's times are whole seconds, so the result is no finer.
         waits.append(max(0.0, datetime.fromisoformat(bound).timestamp() + 1 - released))
     system.clean()
     return waits

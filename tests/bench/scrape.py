@@ -1,4 +1,4 @@
-"""What a scrape of the scheduler's metrics takes, and what it does to a Filter meanwhile."""
+"""Duration of a scrape of the scheduler's metrics, and its effect on Filters at the same time."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tests.bench.figures import Figure
 
 PATIENCE_S = 300.0
 FEW = 8
-"""Candidates of a Filter that does little itself: what it waits for is somebody else."""
+"""Candidates of each Filter. They are so few that a long Filter must have waited for something else."""
 
 
 def measure(port: int, metrics: int, size: str) -> list[Figure]:
-    """A first scrape, one after the change of one node, and the longest Filter during each.
+    """Measure a first scrape, one after a change of one node, and the longest Filter during each.
 
     Args:
-        port: The extender's port; its nodes are ``node-00000`` and following.
+        port: The extender's port. Its nodes are ``node-00000`` and following.
         metrics: The port of ``/metrics``.
-        size: How large the cluster is, for the figures' names.
+        size: The cluster's size, for the names of the figures.
     """
     figures, found = [], 0
     for case in ("scrape after start", "scrape after one change"):
@@ -31,9 +31,9 @@ def measure(port: int, metrics: int, size: str) -> list[Figure]:
 
 
 def _scrape(port: int, metrics: int) -> tuple[float, float, int]:
-    """Seconds of the scrape, seconds of the longest Filter meanwhile, bytes.
+    """Seconds of the scrape, seconds of the longest Filter at the same time, and bytes.
 
-    The Filters ask for one pod, whose place is all that changes.
+    All Filters are for the same pod, so only its hold changes.
     """
     ended = threading.Event()
     filters: list[float] = []

@@ -1,4 +1,4 @@
-"""Benchmarks must run; what they measure is judged by people on a quiet machine."""
+"""Benchmarks must run. People judge their figures, on a quiet machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_the_quick_form_runs_and_stores_its_figures(tmp_path):
+def test_quick_benchmarks_run_and_store_their_figures(tmp_path):
     argv = [sys.executable, "-m", "tests.bench", "hooks", "codecs", "interposer", "--quick", "--out", str(tmp_path)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr

@@ -125,7 +125,7 @@ class Api:
         return (await self.ask("GET", f"{PODS}/{name}")).status == 404
 
     async def events(self, name: str, *reasons: str) -> list[dict[str, Any]]:
-        """Events about a pod with these reasons, oldest first, without duplicates, reduced to the fields that HAMi uses."""
+        """Events about a pod with these reasons, oldest first, without duplicates. Fields that HAMi ignores are cut."""
         found = await self.get(f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3D{name}")
         wanted = [e for e in found["items"] if e["reason"] in reasons]
         wanted.sort(key=lambda e: int(e["metadata"]["resourceVersion"]))
