@@ -121,7 +121,7 @@ def test_unknown_keys_come_with_the_most_similar_known_key():
 
 
 @pytest.mark.parametrize("value", ["x" * 10**6, list(range(10**6)), {"a": {"b": "c" * 10**6}}, 10**400, "a\nb"])
-def test_a_value_in_a_message_is_short_and_on_one_line(value):
+def test_value_in_a_message_is_short_and_on_one_line(value):
     assert len(shown(value)) < 100
     assert "\n" not in shown(value)
 

@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def short(request):
+def short_folder(request):
     """A folder with a path short enough for Unix sockets. It is kept, and printed, if a test of the module fails."""
     folder = Path(tempfile.mkdtemp(prefix="hami-"))
     failed = request.session.testsfailed

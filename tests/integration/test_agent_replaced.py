@@ -27,8 +27,8 @@ async def told(stage: GpuStage) -> set[str]:
 
 
 @pytest.mark.timeout(600)
-async def test_no_pod_is_rejected_while_its_agent_is_replaced(short):
-    async with GpuStage(short / "r", [GpuNode(NODE, "a100x2", split=100)], kubelet=PATIENT) as stage:
+async def test_no_pod_is_rejected_while_its_agent_is_replaced(short_folder):
+    async with GpuStage(short_folder / "r", [GpuNode(NODE, "a100x2", split=100)], kubelet=PATIENT) as stage:
         pods, over = [], asyncio.Event()
 
         async def stream() -> None:

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture(scope="module")
-def result(short):
-    work = short
+def result(short_folder):
+    work = short_folder
     done = subprocess.run(
         [sys.executable, "-m", "hami_core", "demo", "--json", "--dir", str(work)],
         capture_output=True,

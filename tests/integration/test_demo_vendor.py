@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def installed(short):
-    yield from acme.installed(short)
+def installed(short_folder):
+    yield from acme.installed(short_folder)
 
 
 def demo(*arguments):
@@ -36,11 +36,11 @@ def env_options(env):
     return [word for name, value in env.items() for word in ("--agent-env", f"{name}={value}")]
 
 
-def test_demo_reports_pods_of_any_vendor(short):
-    env = acme.devices(short / "two")
+def test_demo_reports_pods_of_any_vendor(short_folder):
+    env = acme.devices(short_folder / "two")
     pods = [acme.pod("trainer", 3000, 2), acme.pod("job", 1000, command="true"), acme.pod("large", 40_000)]
-    file = written(short / "pods.yaml", *pods)
-    done = demo("--vendor=acme", "--manifests", file, *env_options(env), "--json", "--dir", short / "d")
+    file = written(short_folder / "pods.yaml", *pods)
+    done = demo("--vendor=acme", "--manifests", file, *env_options(env), "--json", "--dir", short_folder / "d")
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(done.stdout)
     assert (result["vendor"], result["ok"], result["measured"]) == ("acme", True, False)
@@ -56,11 +56,11 @@ def test_demo_reports_pods_of_any_vendor(short):
     assert "CardInsufficientMemory" in large["reason"]
 
 
-def test_demo_fails_if_a_pod_fails_or_is_denied(short):
-    env = acme.devices(short / "three", count=1)
+def test_demo_fails_if_a_pod_fails_or_is_denied(short_folder):
+    env = acme.devices(short_folder / "three", count=1)
     pods = [acme.pod("broken", 1000, command="false"), acme.pod("wrong", -5)]
-    file = written(short / "bad.yaml", *pods)
-    done = demo("--vendor=acme", "--manifests", file, *env_options(env), "--dir", short / "f")
+    file = written(short_folder / "bad.yaml", *pods)
+    done = demo("--vendor=acme", "--manifests", file, *env_options(env), "--dir", short_folder / "f")
     assert done.returncode == 1, done.stdout + done.stderr
     text = " ".join(done.stdout.split())
     assert "broken: is Failed: main ended with 1" in text
@@ -68,11 +68,13 @@ def test_demo_fails_if_a_pod_fails_or_is_denied(short):
     assert "Not as it should be" in text
 
 
-def test_demo_judges_a_share_by_the_vendors_parsing(short):
+def test_demo_judges_a_share_by_the_vendors_parsing(short_folder):
     ordinary = acme.pod("ordinary", 1)
     ordinary["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 2000}}
     chooser = yaml.safe_load((ROOT / "contrib/examples/selectors.yaml").read_text())
-    done = demo("--manifests", written(short / "gpu.yaml", chooser, ordinary), "--json", "--dir", short / "g")
+    done = demo(
+        "--manifests", written(short_folder / "gpu.yaml", chooser, ordinary), "--json", "--dir", short_folder / "g"
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(done.stdout)
     measured, told = (pod["containers"][0] for pod in result["pods"])
@@ -101,8 +103,8 @@ def test_demo_judges_a_share_by_the_vendors_parsing(short):
     ],
     ids=["vendor", "manifests", "node-side", "agent-env", "gpu", "gpu-nodes", "nodes", "devices"],
 )
-def test_wrong_option_is_refused_with_what_is_missing(short, arguments, words):
-    file = written(short / "any.yaml", acme.pod("p", 1))
+def test_wrong_option_is_refused_with_what_is_missing(short_folder, arguments, words):
+    file = written(short_folder / "any.yaml", acme.pod("p", 1))
     done = demo(*(word.format(pods=file) for word in arguments))
     assert done.returncode == 1, done.stderr
     text = " ".join((done.stdout + done.stderr).replace('"', "").split())

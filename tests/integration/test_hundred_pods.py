@@ -34,9 +34,11 @@ def crowd(rng: random.Random) -> list[dict]:
     return pods
 
 
-async def rounds(short, seeds) -> None:
+async def rounds(short_folder, seeds) -> None:
     node = GpuNode("big", "h100x8", split=20)
-    async with GpuStage(short / str(seeds[0]), [node], kubelet={"seed": seeds[0], "resync_seconds": 2.0}) as stage:
+    async with GpuStage(
+        short_folder / str(seeds[0]), [node], kubelet={"seed": seeds[0], "resync_seconds": 2.0}
+    ) as stage:
         for seed in seeds:
             pods = crowd(random.Random(seed))
             await asyncio.gather(*(stage.submit(entry) for entry in pods))
@@ -49,11 +51,11 @@ async def rounds(short, seeds) -> None:
 
 
 @pytest.mark.timeout(600)
-async def test_each_of_a_hundred_pods_gets_exactly_its_slices(short):
-    await rounds(short, range(2))
+async def test_each_of_a_hundred_pods_gets_exactly_its_slices(short_folder):
+    await rounds(short_folder, range(2))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(14400)
-async def test_hundred_pods_get_their_slices_over_many_rounds(short):
-    await rounds(short, range(1000, 1200))
+async def test_hundred_pods_get_their_slices_over_many_rounds(short_folder):
+    await rounds(short_folder, range(1000, 1200))

@@ -24,11 +24,11 @@ async def change(stage: GpuStage, body: Any, kind: str) -> Any:
 
 
 @pytest.mark.timeout(120)
-async def test_containers_without_devices_see_no_cards(short):
-    config = short / "device-config.yaml"
+async def test_containers_without_devices_see_no_cards(short_folder):
+    config = short_folder / "device-config.yaml"
     config.write_text("nvidia: {overwriteEnv: true, gpuCorePolicy: force}\n")
     flags = [f"--device-config-file={config}"]
-    async with GpuStage(short / "imposed", [GpuNode("n1", "a100x4")], scheduler=flags) as stage:
+    async with GpuStage(short_folder / "imposed", [GpuNode("n1", "a100x4")], scheduler=flags) as stage:
         main, init = (container(name, None, command=TELL) | ALL for name in ("main", "init"))
         init["command"] = [*TELL[:2], "echo visible=$NVIDIA_VISIBLE_DEVICES"]
         free = pod("free", [main], [init])

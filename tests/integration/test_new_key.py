@@ -11,8 +11,8 @@ from hami_core.wire.signature import generate_private_key, key_id, private_key_p
 from tests.integration.bed import all_end, container, pod, wrong_slices
 
 
-async def test_pod_signed_with_unknown_key_starts_once_it_is_published(short):
-    async with GpuStage(short / "k", [GpuNode("gpu-1", "a100x2")], kubelet={"resync_seconds": 2.0}) as stage:
+async def test_pod_signed_with_unknown_key_starts_once_it_is_published(short_folder):
+    async with GpuStage(short_folder / "k", [GpuNode("gpu-1", "a100x2")], kubelet={"resync_seconds": 2.0}) as stage:
         agent = stage.parts["agent:gpu-1"]
         key = generate_private_key()
         (stage.work / "signing.key").write_bytes(private_key_pem(key))

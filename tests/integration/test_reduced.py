@@ -15,8 +15,8 @@ PODS = [
 
 
 @pytest.mark.timeout(240)
-async def test_limits_hold_in_reduced_mode_and_the_log_names_it(short):
-    async with GpuStage(short / "reduced", [GpuNode("gpu-1", "h100x2")], kubelet={"reduced": True}) as stage:
+async def test_limits_hold_in_reduced_mode_and_the_log_names_it(short_folder):
+    async with GpuStage(short_folder / "reduced", [GpuNode("gpu-1", "h100x2")], kubelet={"reduced": True}) as stage:
         for entry in PODS:
             await stage.submit(entry)
         left = await all_end(stage, {entry["metadata"]["name"] for entry in PODS}, 60)

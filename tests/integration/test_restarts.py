@@ -23,9 +23,9 @@ def wave(rng: random.Random, number: int) -> list[dict]:
     ]
 
 
-async def kills(short, seed: int, points: int) -> None:
+async def kills(short_folder, seed: int, points: int) -> None:
     rng = random.Random(seed)
-    async with GpuStage(short / str(seed), NODES, kubelet={"resync_seconds": 2.0}) as stage:
+    async with GpuStage(short_folder / str(seed), NODES, kubelet={"resync_seconds": 2.0}) as stage:
         for number in range(points):
             victim = stage.part_names[number % len(stage.part_names)]
             pods = wave(rng, number)
@@ -66,11 +66,11 @@ async def submit_again(stage: GpuStage, entry: dict) -> None:
 
 
 @pytest.mark.timeout(900)
-async def test_pods_end_with_their_slices_after_any_kill(short):
-    await kills(short, seed=1, points=10)
+async def test_pods_end_with_their_slices_after_any_kill(short_folder):
+    await kills(short_folder, seed=1, points=10)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-async def test_pods_end_with_their_slices_after_many_kills(short):
-    await kills(short, seed=2, points=50)
+async def test_pods_end_with_their_slices_after_many_kills(short_folder):
+    await kills(short_folder, seed=2, points=50)

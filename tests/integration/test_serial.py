@@ -36,7 +36,7 @@ def crowd(seed: int) -> list[dict]:
     return pods
 
 
-LIES = [
+OVERRIDES = [
     {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
     {"name": "CUDA_DEVICE_MEMORY_LIMIT_0", "value": "80000m"},
     {"name": "CUDA_DEVICE_MEMORY_LIMIT", "value": "80000m"},
@@ -46,12 +46,12 @@ LIES = [
 """Variables of a pod about its devices. Kubelet and runtime prefer them to those that Allocate answered."""
 
 
-def liar(name: str, memory: int) -> dict:
+def pod_with_overrides(name: str, memory: int) -> dict:
     """A pod whose init container, sidecar and app all set these variables, and print the cards that they see."""
     tell = ["sh", "-c", "echo visible=$NVIDIA_VISIBLE_DEVICES; exec cuda-probe look"]
     init, side, main = (container(part, memory + n, command=tell) for n, part in enumerate(("init", "side", "main")))
     side |= {"restartPolicy": "Always", "command": [*tell[:2], f"{tell[2]} 60"]}
-    return pod(name, [main | {"env": LIES}], [init | {"env": LIES}, side | {"env": LIES}])
+    return pod(name, [main | {"env": OVERRIDES}], [init | {"env": OVERRIDES}, side | {"env": OVERRIDES}])
 
 
 async def mode(stage: GpuStage) -> str:
@@ -68,14 +68,14 @@ async def submit_and_check(stage: GpuStage, pods: list[dict]) -> None:
 
 
 @pytest.mark.timeout(240)
-async def test_each_container_gets_exactly_its_slice_without_cdi(short):
+async def test_each_container_gets_exactly_its_slice_without_cdi(short_folder):
     node = GpuNode("n1", "a100x4", split=20)
-    async with GpuStage(short / "always", [node], kubelet=NO_CDI, agent=["--serial=always"]) as stage:
+    async with GpuStage(short_folder / "always", [node], kubelet=NO_CDI, agent=["--serial=always"]) as stage:
         assert await mode(stage) == "serial"
-        await submit_and_check(stage, [*crowd(1), liar("liar", 3000)])
+        await submit_and_check(stage, [*crowd(1), pod_with_overrides("liar", 3000)])
         for part in ("init", "side", "main"):
             assert "visible=void" in await stage.log("liar", part), "NVIDIA's runtime would add every card"
-        bypassing = liar("bypassing", 4000)
+        bypassing = pod_with_overrides("bypassing", 4000)
         bypassing["metadata"]["labels"] = {"hami.io/webhook": "ignore"}
         bypassing["spec"]["schedulerName"] = "hami-scheduler"
         await stage.submit(bypassing)
@@ -89,10 +89,10 @@ async def test_each_container_gets_exactly_its_slice_without_cdi(short):
 
 
 @pytest.mark.timeout(240)
-async def test_auto_mode_detects_missing_cdi_before_giving_out_cards(short):
+async def test_auto_mode_detects_missing_cdi_before_giving_out_cards(short_folder):
     node = GpuNode("n1", "a100x4", split=20)
     flags = ["--serial=auto", "--reconcile-interval=0.5"]
-    async with GpuStage(short / "auto", [node], kubelet=NO_CDI, agent=flags) as stage:
+    async with GpuStage(short_folder / "auto", [node], kubelet=NO_CDI, agent=flags) as stage:
         assert await mode(stage) == "cdi"
         look = ["sh", "-c", "ls /dev/nvidia0 /dev/nvidiactl /usr/local/vgpu/limits; exec sleep 60"]
         await stage.submit(pod("first", [container("main", 1000, command=look)]))

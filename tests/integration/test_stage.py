@@ -20,8 +20,8 @@ pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def installed(short):
-    yield from acme.installed(short)
+def installed(short_folder):
+    yield from acme.installed(short_folder)
 
 
 async def stays_running(stage, name):
@@ -29,20 +29,20 @@ async def stays_running(stage, name):
         await asyncio.sleep(0.1)
 
 
-async def test_example_of_the_docstring_runs(short):
-    env = acme.devices(short / "one", count=1)
+async def test_example_of_the_docstring_runs(short_folder):
+    env = acme.devices(short_folder / "one", count=1)
     text = inspect.getdoc(Stage).partition("::\n")[2].partition("\n\nThe vendor has to be installed")[0]
     code = "async def example():\n" + textwrap.indent(textwrap.dedent(text), "    ")
-    names = {"Stage": Stage, "StageNode": StageNode, "folder": short / "e", "pod": acme.pod("trainer", 3000)}
+    names = {"Stage": Stage, "StageNode": StageNode, "folder": short_folder / "e", "pod": acme.pod("trainer", 3000)}
     names |= {"sysfs": Path(env["HAMI_ACME_SYSFS"]), "dev": Path(env["HAMI_ACME_DEV"])}
     exec(code, names)
     await names["example"]()
 
 
-async def test_pods_run_end_or_wait_with_the_reason(short):
-    env = acme.devices(short / "two")
+async def test_pods_run_end_or_wait_with_the_reason(short_folder):
+    env = acme.devices(short_folder / "two")
     nodes = [StageNode("npu-1", env=env), StageNode("npu-2", env=env, labels={"zone": "b"})]
-    async with Stage(short / "s", nodes, vendors=["acme"]) as stage:
+    async with Stage(short_folder / "s", nodes, vendors=["acme"]) as stage:
         await stage.submit(acme.pod("job", 3000, command="true"))
         await stage.submit(acme.pod("broken", 3000, command="false"))
         await stage.submit(acme.pod("large", 40_000))
@@ -60,11 +60,11 @@ async def test_pods_run_end_or_wait_with_the_reason(short):
             await stage.container("large")
 
 
-async def test_pods_of_a_vendor_without_node_side_run_in_turn(short):
+async def test_pods_of_a_vendor_without_node_side_run_in_turn(short_folder):
     """For a vendor without a node side, the stage acts as its device plugin and so frees the node for the next pod."""
     manifest = yaml.safe_load(ASCEND.read_text())
     node = StageNode("a", annotations=manifest["metadata"]["annotations"], capacity=manifest["status"]["capacity"])
-    async with Stage(short / "a", [node], vendors=["ascend"]) as stage:
+    async with Stage(short_folder / "a", [node], vendors=["ascend"]) as stage:
         family = next(f for f in stage.loaded.families.values() if f.register_key in node.annotations)
         limits = {family.resources.count: 1, family.resources.memory: 1024}
         for name in ("first", "second"):
@@ -76,19 +76,19 @@ async def test_pods_of_a_vendor_without_node_side_run_in_turn(short):
             assert pod["metadata"]["annotations"][family.allocated_key]
 
 
-async def test_vendor_that_is_not_installed_is_refused_by_name(short):
+async def test_vendor_that_is_not_installed_is_refused_by_name(short_folder):
     with pytest.raises(ConfigError, match=r"acmee.*acme"):
-        async with Stage(short / "x", [StageNode("n")], vendors=["acmee"]):
+        async with Stage(short_folder / "x", [StageNode("n")], vendors=["acmee"]):
             pass
 
 
-async def test_node_without_devices_fails_with_the_node_sides_error(short):
+async def test_node_without_devices_fails_with_the_node_sides_error(short_folder):
     with pytest.raises(StageError, match=r"agent:n: devices can't be discovered.*/nowhere does not exist"):
-        async with Stage(short / "y", [StageNode("n", env={"HAMI_ACME_SYSFS": "/nowhere"})], vendors=["acme"]):
+        async with Stage(short_folder / "y", [StageNode("n", env={"HAMI_ACME_SYSFS": "/nowhere"})], vendors=["acme"]):
             pass
 
 
-async def test_vendor_without_node_side_fails_without_annotated_nodes(short):
+async def test_vendor_without_node_side_fails_without_annotated_nodes(short_folder):
     with pytest.raises(ConfigError, match=r"ascend: has no node side.*node n .*annotations"):
-        async with Stage(short / "z", [StageNode("n")], vendors=["ascend"]):
+        async with Stage(short_folder / "z", [StageNode("n")], vendors=["ascend"]):
             pass

@@ -21,7 +21,7 @@ from hami_core.manifests import Chart, Release, render
 from hami_core.settings import SchedulerSettings
 from hami_core.sim.cluster import Cluster
 
-HAMIS = Path(__file__).parents[2] / "hami_core/tests/manifests/data/hami-2.10.yaml"
+HAMI_VALUES = Path(__file__).parents[2] / "hami_core/tests/manifests/data/hami-2.10.yaml"
 UNSERVED = ["birentech.com/gpu", "enflame.com/drs-gcu", "kunlunxin.com/vxpu", "mthreads.com/vgpu", "vastaitech.com/va"]
 
 
@@ -35,20 +35,20 @@ def free_port() -> int:
 def installed() -> dict[str, dict[str, Any]]:
     """Objects of the rendered chart by kind and name."""
     objects = [
-        m.content for m in render(Chart.read(), yaml.safe_load(HAMIS.read_text()), Release(kube_version="1.36.3"))
+        m.content for m in render(Chart.read(), yaml.safe_load(HAMI_VALUES.read_text()), Release(kube_version="1.36.3"))
     ]
     return {f"{o['kind']}/{o['metadata']['name']}": o for o in objects}
 
 
 @asynccontextmanager
-async def running(installed, short: Path):
+async def running(installed, short_folder: Path):
     """Run the embedded cluster with the chart's settings for kube-scheduler, webhook and scheduler."""
     verbs, admission = free_port(), free_port()
-    files = ensure_self_signed(short / "tls", ["127.0.0.1"])
+    files = ensure_self_signed(short_folder / "tls", ["127.0.0.1"])
     config = yaml.safe_load(installed["ConfigMap/hami-scheduler"]["data"]["config.yaml"])
     secured = {"enableHTTPS": True, "tlsConfig": {"caFile": str(files.certificate)}}
     config["extenders"][0] |= {"urlPrefix": f"https://127.0.0.1:{verbs}", **secured}
-    device_config = short / "device-config.yaml"
+    device_config = short_folder / "device-config.yaml"
     device_config.write_text(installed["ConfigMap/hami-scheduler-device"]["data"]["device-config.yaml"])
     pod = installed["Deployment/hami-scheduler"]["spec"]["template"]["spec"]
     arguments = next(c for c in pod["containers"] if c["name"] == "vgpu-scheduler-extender")["args"][1:]
@@ -59,7 +59,7 @@ async def running(installed, short: Path):
         webhook["clientConfig"] = {"url": f"https://127.0.0.1:{admission}/webhook", "caBundle": bundle}
         webhook["failurePolicy"] = "Fail"
     async with (
-        Cluster(short / "c", nodes=[], scheduler_config=config) as cluster,
+        Cluster(short_folder / "c", nodes=[], scheduler_config=config) as cluster,
         aiohttp.ClientSession(cluster.url) as session,
     ):
         process = await asyncio.create_subprocess_exec(
@@ -67,7 +67,7 @@ async def running(installed, short: Path):
             *("-m", "hami_core", "scheduler", f"--kubeconfig={cluster.kubeconfig}"),
             *(f"--http-bind=127.0.0.1:{verbs}", f"--webhook-bind=127.0.0.1:{admission}", "--metrics-bind-address="),
             *(f"--cert-file={files.certificate}", f"--key-file={files.key}", f"--device-config-file={device_config}"),
-            *(f"--{name}={','.join(getattr(settings, name.replace('-', '_')))}" for name in CARRIED),
+            *(f"--{name}={','.join(getattr(settings, name.replace('-', '_')))}" for name in FORWARDED),
             env={k: v for k, v in os.environ.items() if not k.startswith(("HAMI_", "KUBE", "POD_"))},
         )
         try:
@@ -81,7 +81,7 @@ async def running(installed, short: Path):
             assert await process.wait() == 0
 
 
-CARRIED = ("vendors", "managed-resources")
+FORWARDED = ("vendors", "managed-resources")
 HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 PODS = "namespaces/default/pods"
 
@@ -121,12 +121,12 @@ async def until(session, name: str, met) -> dict[str, Any]:
     return found
 
 
-def told(found: dict[str, Any]) -> str:
+def conditions_of(found: dict[str, Any]) -> str:
     return " ".join(c.get("message", "") for c in found["status"].get("conditions", []))
 
 
-async def test_pods_of_vendors_without_package_are_refused_by_name(installed, short):
-    async with running(installed, short) as session:
+async def test_pods_of_vendors_without_package_are_refused_by_name(installed, short_folder):
+    async with running(installed, short_folder) as session:
         for number, resource in enumerate(UNSERVED):
             denied = await call(session, PODS, pod(f"a{number}", resource))
             assert denied["kind"] == "Status"
@@ -137,8 +137,8 @@ async def test_pods_of_vendors_without_package_are_refused_by_name(installed, sh
             mine = pod(f"f{number}", resource, labels=past_the_webhook, schedulerName="hami-scheduler")
             assert (await call(session, PODS, mine))["kind"] == "Pod"
         for number, resource in enumerate(UNSERVED):
-            found = await until(session, f"f{number}", lambda found: "served by" in told(found))
-            assert f"{resource} is served by no loaded vendor" in told(found)
+            found = await until(session, f"f{number}", lambda found: "served by" in conditions_of(found))
+            assert f"{resource} is served by no loaded vendor" in conditions_of(found)
             assert not found["spec"].get("nodeName")
 
         foreign = await call(session, PODS, pod("volcano", UNSERVED[0], schedulerName="volcano"))

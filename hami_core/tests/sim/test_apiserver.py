@@ -126,7 +126,7 @@ async def test_each_kind_of_patch_changes_the_annotations(http, core, kind, body
         assert answer.status == 409
 
 
-async def test_a_failed_json_patch_changes_nothing(http, core) -> None:
+async def test_failed_json_patch_changes_nothing(http, core) -> None:
     await on_thread(core.create_namespaced_pod, "default", pod("patch-test", annotations={"a": "1"}))
     operations = [
         {"op": "add", "path": "/metadata/annotations/b", "value": "2"},

@@ -26,7 +26,7 @@ def binder(kube, note: str):
     return bind
 
 
-async def test_filter_prioritize_bind_decide(short_dir, kube, extender) -> None:
+async def test_extender_filters_scores_and_binds_pods(short_dir, kube, extender) -> None:
     nodes = [NodeSpec("n1"), NodeSpec("n2"), NodeSpec("n3")]
     async with Cluster(short_dir, nodes, scheduler_config=extender.config()) as cluster, kube(cluster.url) as k:
         extender.on_bind = binder(k, "extender")

@@ -132,7 +132,7 @@ def test_node_side_passes_the_kit_on_fake_devices(author):
     assert done.stdout.splitlines()[-1] == "/dev/zeta1 0"
 
 
-def test_code_in_the_how_to_is_the_templates():
+def test_code_in_the_how_to_equals_the_template():
     blocks = re.findall(r"^<!-- from (\S+) -->\n```\w+\n(.*?)^```", HOW_TO.read_text(), re.DOTALL | re.MULTILINE)
     assert {path for path, _ in blocks} >= {
         "contrib/template/pyproject.toml",
