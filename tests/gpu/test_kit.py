@@ -205,7 +205,7 @@ def test_part_beyond_its_time_limit_ends_with_a_row(bed):
     part = Part()
     kit.run_part(bed, part, 1, compute.run)
     assert "did not end within 1 s" in part.rows[-1].says
-    assert bed.watch() >= 0, "the observer still runs"
+    assert bed.watch() >= 0, "the observer must still run"
 
 
 def test_exception_in_a_part_becomes_a_row(bed, monkeypatch):

@@ -102,7 +102,7 @@ def test_layer_depends_only_on_names_and_content(tmp_path):
         members = {m.name: m for m in archive}
     assert list(members) == ["opt", "opt/x", "opt/x/a", "opt/x/a/c", "opt/x/a/d", "opt/x/b", "opt/x/link", "tmp"]
     assert {(m.uid, m.gid, m.mtime, m.uname) for m in members.values()} == {(0, 0, 0, "")}
-    assert oct(members["opt/x/b"].mode) == "0o755", "no set-id bits"
+    assert oct(members["opt/x/b"].mode) == "0o755", "set-id bits must be dropped"
     assert oct(members["tmp"].mode) == "0o1777"
     assert members["opt/x/link"].linkname == "b"
 
@@ -123,7 +123,7 @@ def test_image_has_its_command_and_its_names(tmp_path):
     assert (config["Entrypoint"], config["Cmd"], config["User"]) == (["/x"], ["--help"], "65532:65532")
     assert config["Env"][0].startswith("PATH=/usr/local/sbin:")
     assert config["Env"][1:] == ["A=b"]
-    assert [p.name for p in tmp_path.glob(".*")] == [], "no partial file is left"
+    assert [p.name for p in tmp_path.glob(".*")] == [], "a partial file is left"
 
 
 def test_same_sources_make_the_same_image_in_another_cache(programs, tmp_path):

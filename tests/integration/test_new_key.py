@@ -29,5 +29,5 @@ async def test_pod_signed_with_unknown_key_starts_once_it_is_published(short_fol
             file.write(public_key_pem(key.public_key()))
         assert not await all_end(stage, {"waits"}, 60)
         assert not await wrong_slices(stage, [waits])
-        assert agent.process.pid == before, "the agent was not restarted"
+        assert agent.process.pid == before, "the agent was restarted"
         assert agent.process.poll() is None

@@ -82,9 +82,9 @@ async def test_each_container_gets_exactly_its_slice_without_cdi(short_folder):
         async with asyncio.timeout(30):
             while "NVIDIA_VISIBLE_DEVICES would win" not in str(await stage.call("GET", "/api/v1/events")):
                 await asyncio.sleep(0.2)
-        assert not list(stage.cluster.node("n1").cdi_dir.iterdir()), "serial mode writes no CDI spec"
+        assert not list(stage.cluster.node("n1").cdi_dir.iterdir()), "serial mode must not write CDI specs"
         phases = {n: p["metadata"]["annotations"]["hami.io/bind-phase"] for n, p in (await stage.pods()).items()}
-        assert phases.pop("bypassing") == "failed", "the next pod does not wait for this one"
+        assert phases.pop("bypassing") == "failed", "the next pod must not wait for this one"
         assert set(phases.values()) == {"success"}
 
 
@@ -104,4 +104,4 @@ async def test_auto_mode_detects_missing_cdi_before_giving_out_cards(short_folde
         await submit_and_check(stage, crowd(2))
         await stage.restart("agent:n1")
         await submit_and_check(stage, [pod("again", [container("main", 1234)])])
-        assert await mode(stage) == "serial", "the detected mode survives a restart"
+        assert await mode(stage) == "serial", "the detected mode must survive a restart"

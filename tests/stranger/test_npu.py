@@ -107,7 +107,7 @@ def test_vendors_pods_run_on_the_embedded_cluster(machine, hami):
     assert done.returncode == 1, "a pod of three cards must wait, since they are no pair"
     pods = {pod["name"]: pod for pod in json.loads(done.stdout)["pods"]}
     pair, old = (pods[name]["containers"][0]["given"] for name in ("pair", "old"))
-    assert {piece["memory_mib"] for piece in pair["slices"]} == {15360}, "15,000 MiB rounded up to a step of 512 MiB"
+    assert {piece["memory_mib"] for piece in pair["slices"]} == {15360}, "15,000 MiB must be rounded up to steps of 512"
     assert sorted(pair["devices"]) in (["/dev/acme0", "/dev/acme1"], ["/dev/acme2", "/dev/acme3"])
     assert sorted(pair["env"]["ACME_SLICES"].split(",")) == [f"{path[-1]}:15360" for path in sorted(pair["devices"])]
     assert [pods[name]["ok"] for name in ("pair", "old", "three")] == [True, True, False]
