@@ -20,7 +20,7 @@ def test_devices_of_slots_match_hami(row: list[str]) -> None:
 
 
 @pytest.mark.parametrize("case", cases("vendors/codec.legacyMigUuid"))
-def test_legacy_mig_ids_matches_hami(case: Case) -> None:
+def test_legacy_mig_ids_match_hami(case: Case) -> None:
     device, template, slot = case.ask(lambda: parse_legacy_mig(case["in"]))
     assert device == case["in"].partition("[")[0]
     assert (template, slot) == (case.get("template", template), case.get("slot", slot))

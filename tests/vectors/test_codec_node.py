@@ -98,7 +98,7 @@ def read_register(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases("pair_scores_json"))
-def test_link_scores_matches_hami(case: Case) -> None:
+def test_link_scores_match_hami(case: Case) -> None:
     assert case.head["annotation"] == rules.PAIR_SCORES
     scores = case.ask(lambda: node.decode_pair_scores(case["in"], key="k"))
     assert scores == case.get("scores", scores)

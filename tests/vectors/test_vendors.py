@@ -285,7 +285,7 @@ def test_cambricon_profile_matches_hami(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(value("vendors/memoryUnits")))
-def test_memory_units_matches_hami(name: str) -> None:
+def test_memory_units_match_hami(name: str) -> None:
     unit = value("vendors/memoryUnits")[name]
     match name:
         case "cambricon":
