@@ -1,4 +1,4 @@
-"""What the metadata of `hami` takes from the tree: an extra for each vendor in ``vendors/``, and ``all``.
+"""Add to the metadata of `hami` an extra for each vendor in ``vendors/``, and the extra ``all``.
 
 Only a build from the tree runs this. An sdist has no vendors: its wheel gets the extras from PKG-INFO.
 """

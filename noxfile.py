@@ -4,8 +4,8 @@
 # ///
 """Every job of this repository, each in an environment of its own.
 
-``nox -l`` lists them; ``nox -s demo`` and ``nox -s tests`` are the two a newcomer needs. What follows ``--`` goes to
-the program a session runs.
+``nox -l`` lists them. A newcomer needs two: ``nox -s demo`` and ``nox -s tests``. Arguments after ``--`` go to the
+program that a session runs.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.sessions = ["lint", "tests"]
 nox.options.reuse_existing_virtualenvs = True
 
-# Sessions start hundreds of Python processes; without kept bytecode each compiles its imports anew, for seconds.
+# Sessions start hundreds of Python processes. Without bytecode files, each would compile its imports, for seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 ROOT = Path(__file__).parent
 VENDORS = sorted(path.parent.name for path in ROOT.glob("vendors/*/pyproject.toml"))
 PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 
-# Pure Python distributions are installed editable: tests then measure the code that is edited.
+# Distributions are installed editable where they can be, so that tests run the code in the tree.
 LOCAL = ["-e", ".[testing]", *(part for vendor in VENDORS for part in ("-e", f"./vendors/{vendor}")), "./interpose"]
 
-# What development and CI run with; `nox -s lock` writes it anew. Users get the lower bounds of pyproject.toml.
+# Versions for development and CI; `nox -s lock` updates them. Users get the lower bounds of pyproject.toml.
 LOCK = ["--constraint", "constraints.txt"]
 
 
-# What `tests` leaves to sessions of its own.
+# Tests with these markers have sessions of their own.
 NO_CLUSTER = "not soak and not gpu and not e2e and not qemu"
-# Files go to workers whole, so that what a file shares is made once, and in order: those with long tests come first.
-# Tests wait much: two workers for each core.
+# Each worker gets whole files, so that fixtures shared within a file are made once. Files with long tests come first.
+# Tests spend much time waiting, so there are two workers for each core.
 WORKERS = 2 * len(os.sched_getaffinity(0))
 PARALLEL = ["-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder"]
-# Oldest and newest Kubernetes that is supported, each with a containerd of its time.
+# The newest and the oldest supported Kubernetes, each with a containerd of its time.
 E2E = {"1.36": "2", "1.30": "1.7"}
 # How a generated page of docs/reference names its command.
 GENERATED = re.compile(r"^Generated from .*?\sby\s`python -m (.+?)`", re.MULTILINE | re.DOTALL)
 
-# Files that GitHub and others read, by the published schema that describes them.
+# Published schema → files of ours that it describes. GitHub and other services read these files.
 SCHEMAS = {
     "github-workflows": [".github/workflows/*.yml"],
     "github-issue-forms": [".github/ISSUE_TEMPLATE/[!c]*.yml"],
@@ -72,13 +72,13 @@ def install(session: nox.Session, *groups: str) -> None:
 
 
 def posargs(session: nox.Session, *default: str) -> list[str]:
-    """What follows ``--``, or the default."""
+    """The arguments after ``--``, or the default."""
     return list(session.posargs or default)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, types, import direction, GitHub's files, C format."""
+    """Check style, types, import direction, GitHub's files and the format of C."""
     install(session, "lint")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
@@ -100,7 +100,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Everything that needs no cluster: core, vendors, interposer, vectors, integration on simulated GPUs."""
+    """Run all tests that need no cluster: core, vendors, interposer, vectors, integration on simulated GPUs."""
     install(session, "test")
     everything = [*PARALLEL, "--durations", "10", "tests", "interpose/tests", "vendors", "hami_core"]
     session.run("pytest", "-m", NO_CLUSTER, *posargs(session, *everything))
@@ -118,7 +118,7 @@ def core(session: nox.Session) -> None:
 def vendor(session: nox.Session, vendor: str) -> None:
     """Unit and conformance tests of one vendor distribution."""
     install(session, "test")
-    # This pyproject.toml, though a vendor's may have settings of its own for pytest.
+    # Use this pyproject.toml: pytest would otherwise prefer a vendor's own.
     session.run("pytest", "-c", "pyproject.toml", "-m", NO_CLUSTER, f"vendors/{vendor}", *session.posargs)
 
 
@@ -131,14 +131,14 @@ def vectors(session: nox.Session) -> None:
 
 @nox.session
 def interpose(session: nox.Session) -> None:
-    """The interposer and the simulated driver: every test of theirs but the long forms, sanitizers included."""
+    """Test the interposer and the simulated driver, with sanitizers, without the long forms."""
     install(session, "test")
     sanitize = {"HAMI_INTERPOSE_SANITIZE": "1"}
     command = ["pytest", "-m", NO_CLUSTER]
     if session.posargs:
         session.run(*command, "interpose/tests", *session.posargs, env=sanitize)
         return
-    # Cells run in virtual time, of which the machine notices little, and without sanitizers: beside the rest.
+    # These tests run in virtual time and hardly load the machine. They run beside the others, without sanitizers.
     names = ("share", "cost", "fair", "faults", "hostile", "controls")
     cells = [f"interpose/tests/compute/test_{name}.py" for name in names]
     beside = [str(Path(session.bin) / "pytest"), *command[1:], *cells]
@@ -174,9 +174,9 @@ def aarch64(session: nox.Session) -> None:
 
 @nox.session
 def gpu(session: nox.Session) -> None:
-    """Whether all of it holds on this machine's NVIDIA card: the kit of tests/gpu; fails where there is none.
+    """Run the tests of tests/gpu on this machine's NVIDIA card; fails if there is none.
 
-    It looks for PyTorch and others in the Python on your path; `-- --python PATH` names another one.
+    It looks for PyTorch and other libraries in the Python on your path; `-- --python PATH` names another Python.
     """
     install(session, "test")
     python = shutil.which("python3") or sys.executable
@@ -185,7 +185,7 @@ def gpu(session: nox.Session) -> None:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """The main job: a whole cluster on simulated GPUs, from manifest to enforced limit."""
+    """Run the demo: a whole cluster on simulated GPUs, from manifest to enforced limit."""
     install(session, "demo")
     session.run("hami", "demo", *session.posargs)
 
@@ -206,10 +206,10 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def e2e(session: nox.Session) -> None:
-    """The whole system on real Kubernetes: etcd, API server, kubelets, containerd; `-- --smoke` is the short form.
+    """Test the whole system on real Kubernetes: etcd, API server, kubelets, containerd; `-- --smoke` is the short form.
 
-    `-- --kubernetes 1.30` runs one version alone, `-- --if-possible` passes with the reason where this machine lacks
-    what it needs. Everything else goes to pytest.
+    `-- --kubernetes 1.30` runs one version only. `-- --if-possible` passes and prints the reason if the machine lacks
+    something that the tests need. All other arguments go to pytest.
     """
     install(session, "test", "e2e")
     words = list(session.posargs)
@@ -229,7 +229,7 @@ def e2e(session: nox.Session) -> None:
 
 @nox.session
 def soak(session: nox.Session) -> None:
-    """The long forms of the random tests; `-- e2e` those on real Kubernetes, faults under load."""
+    """Run the long forms of the random tests; with `-- e2e`, those on real Kubernetes, with faults under load."""
     words = list(session.posargs)
     if "e2e" in words:
         words.remove("e2e")
@@ -250,7 +250,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(tags=["gen"])
 def gen(session: nox.Session) -> None:
-    """Write anew what is generated: C tables and stubs, the chart's schema, copies of version and licence, pages."""
+    """Write all generated files: C tables and stubs, the chart's schema, copies of version and licence, pages."""
     install(session, "test")
     scripts = (
         "interpose/gen/emit.py",
@@ -271,8 +271,8 @@ def gen(session: nox.Session) -> None:
 
 @nox.session(tags=["gen"])
 def protos(session: nox.Session) -> None:
-    """Write anew the Python of the kubelet's gRPC interfaces."""
-    # Generated code runs on the protobuf and grpcio it was made with and on later ones: the oldest that `hami` accepts.
+    """Generate the Python code of the kubelet's gRPC interfaces."""
+    # Generated code needs the protobuf and grpcio that made it, or later ones: use the oldest that `hami` accepts.
     session.install("grpcio-tools==1.74.0", "mypy-protobuf==5.1.0")
     kinds = ("--python_out=.", "--grpc_python_out=.", "--mypy_out=quiet:.", "--mypy_grpc_out=quiet:.")
     files = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("hami_core/agent/proto/*.proto"))
@@ -281,7 +281,7 @@ def protos(session: nox.Session) -> None:
 
 @nox.session
 def version(session: nox.Session) -> None:
-    """Set the version of all distributions: `-- 0.2.0`. What it writes: contrib/distributions.py."""
+    """Set the version of all distributions: `-- 0.2.0`. contrib/distributions.py says which files it writes."""
     if len(session.posargs) != 1:
         session.error("write one version: nox -s version -- 0.2.0")
     session.run("python", "contrib/distributions.py", *session.posargs)
@@ -307,7 +307,7 @@ def build(session: nox.Session) -> None:
     session.run(sys.executable, "-m", "venv", "--clear", str(fresh), external=True)
     wheels = [str(path) for path in sorted(out.glob("*.whl"))]
     python = str(fresh / "bin" / "python")
-    # The wheels by path, so that none of ours comes from an index; the extra proves that they satisfy each other.
+    # Wheels are named by path, so that none of ours comes from an index. The extra proves that they fit each other.
     session.run(python, "-m", "pip", "install", "-q", *wheels, "hami[all]", external=True)
     names = ["hami_core", "hami_interpose", *(f"hami_{v}" for v in VENDORS)]
     script = "; ".join(f"import {name}" for name in names) + "; print('imported', " + ", ".join(map(repr, names)) + ")"
@@ -325,7 +325,7 @@ def wheels(session: nox.Session) -> None:
 
 @nox.session
 def lock(session: nox.Session) -> None:
-    """Write constraints.txt: the newest release of everything, for every Python we support."""
+    """Write constraints.txt: the newest release of each dependency, for every Python that we support."""
     session.install("uv")
     wanted = set(group("test", "e2e", "demo", "bench", "lint", "docs", "changelog"))
     wanted.update(*PROJECT["tool"]["hatch"]["metadata"]["hooks"]["custom"]["optional-dependencies"].values())

@@ -1,12 +1,12 @@
-"""Write what every distribution repeats: the version and the licence. `nox -s version -- 0.2.0` runs this.
+"""Copy the version and the licence into every distribution. `nox -s version -- 0.2.0` runs this.
 
     python contrib/distributions.py            write the version of hami_core/_version.py everywhere, copy LICENSE
     python contrib/distributions.py 0.2.0      set that version first
-    python contrib/distributions.py --check    name the files that differ; exit with 1 if there is one
+    python contrib/distributions.py --check    list the files that differ; exit with 1 if there are any
     python contrib/distributions.py --version  print the version
 
 `hami_core/_version.py` holds the version and `LICENSE` holds the licence. All other places are copies, because the
-build of a vendor's sdist sees the vendor's folder alone. Needs the standard library only.
+build of a vendor's sdist sees only the vendor's folder. This script needs only the standard library.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def current(root: Path = ROOT) -> str:
     """The version of all distributions.
 
     Raises:
-        ValueError: hami_core/_version.py states none.
+        ValueError: hami_core/_version.py does not state a version.
     """
     found = _ASSIGNED.search((root / SOURCE).read_text("utf-8"))
     if not found:
@@ -42,7 +42,7 @@ def current(root: Path = ROOT) -> str:
 
 
 def folders(root: Path = ROOT) -> list[Path]:
-    """Folders of the distributions beside `hami` itself, the template included."""
+    """Folders of all distributions except `hami` itself, including the template."""
     return [root / "interpose", root / "contrib/template", *(path.parent for path in _vendors(root))]
 
 

@@ -2,8 +2,8 @@
 
     python contrib/lint_imports.py --no-cache
 
-import-linter wants every package by name. The contracts in pyproject.toml say ``VENDORS`` where the packages of
-``vendors/`` belong; a temporary file gets their names.
+import-linter needs the name of every package. The contracts in pyproject.toml say ``VENDORS`` in place of the packages
+of ``vendors/``. This script writes their names into a temporary copy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from contrib.vendors import ROOT, in_tree
 
 
 def configuration(root: Path = ROOT) -> str:
-    """The pyproject.toml of a tree with the names of its vendors' packages."""
+    """Text of a tree's pyproject.toml, with ``VENDORS`` replaced by the names of the vendors' packages."""
     names = ", ".join(f'"{vendor.package}"' for vendor in in_tree(root))
     return (root / "pyproject.toml").read_text("utf-8").replace('"VENDORS"', names)
 
@@ -28,7 +28,7 @@ def main() -> None:
     """Run; ends the process with import-linter's status."""
     from importlinter.cli import lint_imports_command  # noqa: PLC0415 - tests read the configuration without it
 
-    # Packages are read where they stand, installed or not.
+    # Read the packages from the tree, installed or not.
     sys.path[:0] = [str(ROOT / "interpose/python"), *(str(vendor.source) for vendor in in_tree())]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pyproject.toml"

@@ -1,8 +1,8 @@
-"""Draws `hami demo` as an animated SVG from a real run: ``nox -s pictures`` writes ``docs/_static/demo.svg``.
+"""Draw `hami demo` as an animated SVG from a real run: ``nox -s pictures`` writes ``docs/_static/demo.svg``.
 
-The picture carries its recording, JSON in its ``metadata`` element. So a test draws it again with today's code and
-compares, without a second run. The picture loads no script and no font, so it moves as an ``<img>`` too. Where
-animations are off it shows its last frame.
+The picture's ``metadata`` element holds the recording as JSON. A test draws the recording again with today's code and
+compares, without a second run. The picture loads no script and no font, so the animation also works in an ``<img>``.
+If the reader has turned animations off, the picture shows its last frame.
 """
 
 from __future__ import annotations
@@ -54,13 +54,14 @@ BOX: Final = {
     "─": "LR", "│": "UD", "╭": "RD", "╮": "LD", "╰": "RU", "╯": "LU", "├": "UDR", "┤": "UDL", "┬": "LRD", "┴": "LRU",
     "┼": "LRUD",
 }  # fmt: skip
-"""To which sides the lines of a box-drawing character go: left, right, up, down."""
+"""The sides to which the lines of a box-drawing character go: left, right, up, down."""
 
 
 async def record(own: Demo) -> dict[str, Any]:
-    """Run the demo on simulated devices; the last snapshot of each step, and the result.
+    """Run the demo on simulated devices.
 
-    Events are left out, since their order differs from run to run.
+    Returns:
+        The last snapshot of each step, and the result. Events are left out, because their order differs in each run.
     """
     with tempfile.TemporaryDirectory(prefix="hami-", ignore_cleanup_errors=True) as folder:
         stage = own.stage(Path(folder), real=False, env={})
@@ -96,16 +97,16 @@ def draw(recording: Mapping[str, Any]) -> str:
 
 
 def recording_of(picture: str) -> dict[str, Any]:
-    """The recording that a picture carries."""
+    """The recording inside a picture."""
     found = RECORDING.search(picture)
     if found is None:
-        raise ValueError("the picture carries no recording")
+        raise ValueError("the picture contains no recording")
     recording: dict[str, Any] = json.loads(unescape(found[1]))
     return recording
 
 
 def without_chance(picture: str) -> str:
-    """What a picture shows, without what differs in each run: times and the simulated cards' UUIDs."""
+    """A picture's recording without the parts that differ in each run: times and the simulated cards' UUIDs."""
     return DIFFERS_EACH_RUN.sub("", json.dumps(recording_of(picture), separators=(",", ":")))
 
 
@@ -115,7 +116,7 @@ def _snapshot(plain: Mapping[str, Any]) -> Snapshot:
 
 
 def _verdicts(result: Mapping[str, Any]) -> list[PodVerdict]:
-    """The verdicts behind a result, with what the view shows of them."""
+    """The verdicts of a result, with only the fields that the view shows."""
     return [
         PodVerdict(
             pod["name"],
@@ -201,7 +202,7 @@ def _look(style: Style | None) -> str:
 
 
 def _animation(shown: Iterable[tuple[int, int]], frames: int) -> str:
-    """Each group of lines is seen from its first frame until before its end; without animation, the last frame is."""
+    """CSS that shows each group of lines from its first frame until its end; without animation, the last frame."""
     whole = (frames - 1) * FRAME_S + LAST_FRAME_S
     rules, moves = [], []
     for first, end in sorted(shown):
@@ -246,7 +247,7 @@ path{{stroke:#7a7f87;fill:none}}
 
 
 def main() -> None:
-    """Record and draw; the file stays as it is where nothing else changed than times and UUIDs."""
+    """Record and draw. If only times and UUIDs differ from the old picture, its recording is kept."""
     from hami_nvidia.demo.stage import GpuDemo  # noqa: PLC0415 - a test that draws needs no stage
 
     picture = draw(asyncio.run(record(GpuDemo())))

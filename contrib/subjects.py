@@ -2,8 +2,8 @@
 
     python contrib/subjects.py
 
-Looks at the commits that follow the one which added this file. Older subjects stay as they are, merges are not checked.
-A clone without history passes, and is told so.
+It checks the commits after the one that added this file. Older commits and merges are not checked. A clone without
+history passes, with a message that says so.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SELF: Final = "contrib/subjects.py"
 
 
 def fault(subject: str) -> str:
-    """What is wrong with a subject; empty: nothing.
+    """What is wrong with a subject; empty if nothing is.
 
     Example:
         >>> fault("agent: retry a refused write"), fault("Fixed it")

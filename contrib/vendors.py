@@ -1,7 +1,7 @@
-"""The vendors of this repository: a folder of ``vendors/`` with a pyproject.toml is one, and no list names it.
+"""The vendors of this repository: each folder of ``vendors/`` with a pyproject.toml is one. No list names them.
 
-Packaging (``hatch_build.py``), images, the chart's generator, the import linter and the docs ask `in_tree`. This module
-needs the standard library alone, since a build has no more.
+Packaging (``hatch_build.py``), images, the chart's generator, the import linter and the docs call `in_tree`. This
+module needs only the standard library, because a build has nothing else.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Vendor:
     """One vendor.
 
     Attributes:
-        folder: Its folder, whose name is the vendor's.
-        pyproject: What its pyproject.toml says.
+        folder: The vendor's folder. Its name is the vendor's name.
+        pyproject: Content of its pyproject.toml.
     """
 
     folder: Path
@@ -35,17 +35,17 @@ class Vendor:
 
     @property
     def name(self) -> str:
-        """Name of the folder, of the entry points and of the extra, such as ``nvidia``."""
+        """Name of the folder, the entry points and the extra, such as ``nvidia``."""
         return self.folder.name
 
     @property
     def distribution(self) -> str:
-        """What pip calls it: ``hami-nvidia``."""
+        """Name of the distribution, such as ``hami-nvidia``."""
         return f"hami-{self.name}"
 
     @property
     def package(self) -> str:
-        """What Python imports: ``hami_nvidia``."""
+        """Name of the Python package, such as ``hami_nvidia``."""
         return self.distribution.replace("-", "_")
 
     @property
@@ -55,30 +55,30 @@ class Vendor:
 
     @property
     def version(self) -> str:
-        """Its version, which `hami`'s extra pins."""
+        """Version of the distribution. The extra of `hami` pins it."""
         return str(self.pyproject["project"]["version"])
 
     @property
     def page(self) -> Path:
-        """Its page in the docs: ``docs.md``, or the README where it has none."""
+        """The vendor's page in the docs: ``docs.md``, or the README if there is no ``docs.md``."""
         own = self.folder / "docs.md"
         return own if own.is_file() else self.folder / "README.md"
 
     @property
     def debian_packages(self) -> tuple[str, ...]:
-        """Debian packages of its agent's image: ``debian-packages`` of ``[tool.hami.image]``."""
+        """Debian packages in the image of its agent: ``debian-packages`` of ``[tool.hami.image]``."""
         return tuple(self.pyproject.get("tool", {}).get("hami", {}).get("image", {}).get("debian-packages", ()))
 
     def target(self, group: str) -> str:
-        """The class that the vendor's entry point in a group names, ``module:Class``; empty where there is none."""
+        """The class that the vendor's entry point in a group names, ``module:Class``; empty if there is no entry point."""
         return str(self.pyproject["project"].get("entry-points", {}).get(group, {}).get(self.name, ""))
 
 
 def in_tree(root: Path = ROOT) -> list[Vendor]:
-    """The vendors below a source tree, by name.
+    """The vendors of a source tree, sorted by name.
 
     Raises:
-        ValueError: A pyproject.toml does not follow the rules; names file, field and what is expected.
+        ValueError: A pyproject.toml breaks a rule. The text names the file, the field and what is expected.
     """
     found = []
     for file in sorted(root.glob("vendors/*/pyproject.toml")):

@@ -1,1 +1,1 @@
-"""The main job: a whole cluster on one machine, real manifests, real client programs, measured limits."""
+"""`hami demo`: real manifests and programs run on a whole cluster on one machine, and their limits are measured."""

@@ -1,4 +1,4 @@
-"""Read manifests of pods, and say what each of their containers asks for, by its vendor's own rules."""
+"""Read pod manifests, and let the vendors' rules say what each container requests."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Ask:
     """What one container asks of one family of devices.
 
     Attributes:
-        container: Its name.
-        count: Devices.
-        memory_mib: MiB on each; None: see ``memory_percent``.
-        cores: Percent of each device's compute, 0: not said.
-        memory_percent: Percent of each device's memory; None beside no ``memory_mib``: no memory is booked.
-        family: Common word.
-        reports: Its program prints what it measured.
+        container: Name of the container.
+        count: Number of devices.
+        memory_mib: MiB of memory on each device. None: ``memory_percent`` says it.
+        cores: Percent of each device's compute. 0: the manifest does not say.
+        memory_percent: Percent of each device's memory. If ``memory_mib`` is None too, no memory is booked.
+        family: Common word of the family.
+        reports: Whether the container's program prints what it measured.
     """
 
     container: str
@@ -44,7 +44,7 @@ class Ask:
     reports: bool = False
 
     def memory_on(self, device_mib: int) -> int:
-        """MiB it asks for on a device of this size; without any amount the whole device."""
+        """MiB requested of a device of this size. A request without an amount is for the whole device."""
         if self.memory_mib is not None:
             return self.memory_mib
         return device_mib if self.memory_percent is None else device_mib * self.memory_percent // 100
@@ -54,7 +54,7 @@ def load(path: Path) -> list[Manifest]:
     """All pod manifests of a file or folder, in the order of the file names.
 
     Raises:
-        ConfigError: Not YAML, or not a pod that the demo can submit.
+        ConfigError: A file is not YAML, or a document is not a pod that the demo can submit.
     """
     pods = documents(path, "Pod", "the demo submits pods only: put the pod template into a manifest of kind Pod")
     names: set[str] = set()
@@ -75,7 +75,7 @@ def documents(path: Path, kind: str, fix: str) -> list[Manifest]:
     """The documents of a file or folder, each of one kind and with a name.
 
     Raises:
-        ConfigError: Not YAML, another kind, or no name; with ``fix`` for another kind.
+        ConfigError: A file is not YAML, or a document has another kind or no name. ``fix`` is the advice for another kind.
     """
     found: list[Manifest] = []
     for file in sorted(path.glob("*.yaml")) if path.is_dir() else [path]:
@@ -100,13 +100,13 @@ def asks(pod: Manifest, parse: Parse, programs: tuple[str, ...] = ()) -> list[As
     """What the containers of a pod ask for, init containers first; containers without devices are left out.
 
     Args:
-        pod: Its manifest, or the pod as the API server has it after admission.
-        parse: The vendors' reading of a container (`hami_core.plugins.Loaded.parse`).
-        programs: What commands of programs begin with that print what they measured.
+        pod: The manifest, or the pod as the API server has it after admission.
+        parse: Reads a container's requests (`hami_core.plugins.Loaded.parse`).
+        programs: Prefixes of the commands whose programs print what they measured.
 
     Raises:
         RequestError: The manifest asks for something that cannot be granted as written.
-        ConfigError: It is no pod.
+        ConfigError: The manifest is not a pod.
     """
     try:
         typed = msgspec.json.decode(json.dumps(pod, default=str), type=Pod)

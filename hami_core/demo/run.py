@@ -1,7 +1,7 @@
-"""The demo's course: submit pods, watch them, and judge what they got.
+"""One run of the demo: submit pods, watch them, and judge what they got.
 
-A pod whose programs are the demo's own is judged by what they measure and what the driver says. Any other pod is judged
-by its phase and by the scheduler's allocation; what its vendor's node side put into it is told.
+A pod that runs the demo's own programs is judged by what they measure and by what the driver reports. Any other pod is
+judged by its phase and the scheduler's allocation. The result also lists what the vendor's node side put into it.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.15
 POD_LIMIT_S: Final = 60.0
-"""How long a pod whose programs measure may take."""
+"""How long the demo waits for one pod."""
 REFUSED_S: Final = 10.0
-"""A pod that has said for so long why it does not run is not waited for any more."""
+"""The demo stops waiting for a pod whose status has named a refusal for this long."""
 RUN_S: Final = 3.0
-"""How long an ordinary program is given to end before it is told of as running."""
+"""How long a program that prints no report may run before its pod is shown as running."""
 ENDED: Final = {"Succeeded", "Failed"}
 _OF_THE_IMAGE: Final = frozenset({"PATH", "HOME", "HOSTNAME", "LD_LIBRARY_PATH"})
 
 
 @dataclass
 class Course:
-    """One run of the demo on a stage that stands.
+    """One run of the demo on a stage that has started.
 
     Attributes:
-        stage: Where.
-        pods: What to submit, in order.
+        stage: The cluster to submit to.
+        pods: Manifests to submit, in this order.
         started: `time.monotonic` when the demo began, for the clock on the screen.
-        programs: What commands of programs begin with that print what they measured.
+        programs: Prefixes of the commands whose programs print what they measured.
     """
 
     stage: Stage
@@ -73,15 +73,19 @@ class Course:
     holders: dict[int, str] = field(default_factory=dict)
     given: dict[tuple[str, str], Given] = field(default_factory=dict)
     denied: dict[str, str] = field(default_factory=dict)
-    """Pod → why the API server or our webhook did not take it."""
+    """Pod → why the API server or our webhook rejected it."""
     isolation: str = "mount-namespace"
-    """How containers see their mounts: ``mount-namespace``, or ``reduced`` where the machine allows none."""
+    """How containers see their mounts: ``mount-namespace``, or ``reduced`` if the machine allows no namespaces."""
     _devices: dict[str, tuple[Device, ...]] = field(default_factory=dict)
     _asks: dict[str, list[Ask]] = field(default_factory=dict)
     _since: dict[tuple[str, str], float] = field(default_factory=dict)
 
     async def run(self) -> AsyncIterator[Snapshot]:
-        """Submit one pod after the other and wait for each; yields what to show meanwhile."""
+        """Submit one pod after the other and wait for each.
+
+        Yields:
+            What to show while it waits.
+        """
         for pod in self.pods:
             name = pod["metadata"]["name"]
             try:
@@ -120,12 +124,12 @@ class Course:
         self.events = list(dict.fromkeys(f"{name}: {message}" for name, message in said))
 
     def asks(self, name: str) -> list[Ask]:
-        """What a pod asks for, as admitted: the webhook may have completed what the user wrote."""
+        """What a pod asks for after admission: the webhook may have added defaults to the user's manifest."""
         if name not in self._asks and name in self.seen:
             try:
                 self._asks[name] = asks(self.seen[name], self.stage.loaded.parse, self.programs)
             except RequestError:
-                self._asks[name] = []  # the scheduler says so too, in the pod's status
+                self._asks[name] = []  # the scheduler reports the error in the pod's status
         return self._asks.get(name, [])
 
     async def _look_at_nodes(self) -> None:
@@ -135,7 +139,7 @@ class Course:
             self._devices[node.metadata.name] = tuple(device for devices in found for device in devices or ())
 
     async def _look_into(self, pod: Manifest, ask: Ask) -> None:
-        """What a container was given so far."""
+        """Record what a container has been given so far."""
         name = pod["metadata"]["name"]
         given = Given(slices=self._slices(name, ask))
         try:
@@ -163,7 +167,7 @@ class Course:
         )
 
     def _explanation(self, name: str) -> str:
-        """What our scheduler's event says of a pod that fits nowhere."""
+        """What our scheduler's event says about a pod that fits no node."""
         head = f"{name}: no available node"
         return next((line.partition(": ")[2] for line in reversed(self.events) if line.startswith(head)), "")
 
@@ -198,7 +202,7 @@ class Course:
         return measured and (is_ours or self._lasts(name, "runs", RUN_S))
 
     def _lasts(self, name: str, what: str, seconds: float) -> bool:
-        """Whether something has been true of a pod for so long; called whenever it is."""
+        """Whether a condition of a pod has held for so many seconds. Call it each time the condition holds."""
         now = time.monotonic()
         return now - self._since.setdefault((name, what), now) >= seconds
 
@@ -213,7 +217,7 @@ class Course:
         return Snapshot(step, time.monotonic() - self.started, self._bars(), rows, self.events)
 
     def _bars(self) -> Mapping[str, Sequence[Card]]:
-        """Cards by what the driver says of them; where no driver can be asked, by what is booked on them."""
+        """Cards with the memory that the driver reports as used; without a driver, with the memory that is booked."""
         found: dict[str, list[Card]] = {}
         for node, cards in self.stage.devices().items():
             found[node] = []
@@ -286,13 +290,13 @@ def describe(ask: Ask) -> str:
 def document(
     verdicts: Sequence[PodVerdict], seconds: float, isolation: str, *, vendor: str, gpus: str
 ) -> dict[str, Any]:
-    """The result for machines.
+    """The result as plain data, for ``--json``.
 
     Args:
-        verdicts: Of all pods.
-        seconds: How long it took.
+        verdicts: The verdicts on all pods.
+        seconds: How long the run took.
         isolation: How containers saw their mounts.
-        vendor: Whose devices.
+        vendor: The vendor whose devices were used.
         gpus: ``simulated``, ``real``, or empty for a vendor that has no stage of its own.
     """
     devices = [device for pod in verdicts for container in pod.containers for device in container.devices]

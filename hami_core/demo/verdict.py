@@ -1,4 +1,4 @@
-"""Compare what was asked for with what the programs inside the containers measured. Pure."""
+"""Compare what containers asked for with what their programs measured. These functions have no side effects."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 MIB: Final = 1 << 20
 SMALLEST_BLOCK: Final = 2 * MIB
 OUT_OF_MEMORY: Final = 2
-"""CUDA_ERROR_OUT_OF_MEMORY, the one answer to an allocation beyond the limit."""
+"""CUDA_ERROR_OUT_OF_MEMORY, the only right answer to an allocation beyond the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceVerdict:
-    """One device as one container saw it; bytes throughout.
+    """One device as one container saw it. All sizes are bytes.
 
-    ``driver_used`` is what the driver itself says the process holds, allocations and context together.
+    ``driver_used`` is what the process holds according to the driver, its allocations and its context together.
     """
 
     uuid: str
@@ -35,7 +35,7 @@ class DeviceVerdict:
 
 @dataclass(frozen=True, slots=True)
 class GivenSlice:
-    """What the scheduler gave a container of one device; 0 MiB or 0 percent: no limit."""
+    """What the scheduler gave a container of one device. 0 MiB or 0 percent means no limit."""
 
     device: str
     memory_mib: int
@@ -44,13 +44,13 @@ class GivenSlice:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a container got: its slices, and what its vendor's node side put into it.
+    """What a container got: its slices, and what the vendor's node side put into it.
 
     Attributes:
         slices: The scheduler's allocation.
-        env: Environment that stands neither in the image nor in the manifest.
+        env: Environment variables that come neither from the image nor from the manifest.
         devices: Paths of device nodes in the container.
-        exit_code: How its latest attempt ended; None while it runs or before it started.
+        exit_code: Exit code of the latest attempt. None while it runs or before it started.
     """
 
     slices: tuple[GivenSlice, ...] = ()
@@ -61,9 +61,9 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class ContainerVerdict:
-    """One container: what its program measured, and whether it is what was asked for.
+    """One container: what its program measured, and whether that matches the request.
 
-    ``devices`` is what its program measured; empty for a program that is not the demo's.
+    ``devices`` is what its program measured. It is empty for a program that is not the demo's.
     """
 
     container: str
@@ -114,9 +114,9 @@ def judge_container(
 
     Args:
         ask: What its manifest says.
-        report: The JSON line its program printed; None when there is none.
+        report: The JSON line that its program printed; None if it printed none.
         card_bytes: Size of each card by UUID.
-        driver_used: What the driver says this program's process holds, by UUID; empty when it has ended.
+        driver_used: Bytes that its process holds according to the driver, by UUID; empty once it has ended.
     """
     if report is None:
         return ContainerVerdict(ask.container, "", (), ("its program printed no report",))
@@ -142,7 +142,7 @@ def judge_given(ask: Ask, given: Given, device_mib: Mapping[str, int]) -> Contai
         problems.append(f"asked for {ask.count} devices, was given {len(given.slices)}")
     for piece in given.slices:
         asked = ask.memory_on(device_mib.get(piece.device, 0))
-        # A vendor may round up to what its devices can be cut into. 0: its devices' memory is not limited.
+        # A vendor may round up to a size into which its devices can be cut. 0: no memory limit.
         if piece.memory_mib and piece.memory_mib < asked:
             problems.append(f"asked for {asked} MiB, was given {piece.memory_mib} MiB of {piece.device}")
     return ContainerVerdict(ask.container, "", (), tuple(problems), given)
@@ -161,7 +161,7 @@ def _judge_device(
     used = driver_used.get(uuid)
     problems = []
     if not card:
-        problems.append("is no card of this node")
+        problems.append("is not a card of this node")
     if seen != asked:
         problems.append(f"asked for {asked // MIB} MiB, saw {seen // MIB} MiB")
     if refusal is not None and refusal != OUT_OF_MEMORY:
@@ -176,13 +176,13 @@ def _judge_device(
 
 
 def judge_refused(name: str, phase: str, reason: str, explanation: str = "") -> PodVerdict:
-    """Judge a pod that no card can hold: it must be pending, and say why.
+    """Judge a pod that no card can hold: it must be pending, and its status must say why.
 
     Args:
-        name: The pod.
+        name: Name of the pod.
         phase: Its phase.
         reason: The scheduler's short reason, from its status.
-        explanation: The same for people, from its events.
+        explanation: The scheduler's explanation for people, from its events.
     """
     problems = []
     if phase != "Pending":
@@ -193,10 +193,10 @@ def judge_refused(name: str, phase: str, reason: str, explanation: str = "") -> 
 
 
 def fits_nowhere(asks: Sequence[Ask], largest_mib: Mapping[str, int]) -> bool:
-    """Whether a pod asks more memory of one device than the largest device of that family has.
+    """Whether a container asks for more memory on one device than the largest device of that family has.
 
     Args:
-        asks: What its containers ask for.
-        largest_mib: Common word → memory of the largest device.
+        asks: What the pod's containers ask for.
+        largest_mib: Family's common word → memory of its largest device.
     """
     return any(ask.memory_mib is not None and ask.memory_mib > largest_mib.get(ask.family, 0) for ask in asks)

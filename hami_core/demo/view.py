@@ -1,4 +1,4 @@
-"""What the demo shows: nodes with their cards as bars, pods, events; and the final table. Rich, nothing else."""
+"""The demo's screen, drawn by Rich: nodes with their cards as bars, pods, events, and the final tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PHASES: Final = {"Running": "green", "Succeeded": "green", "Pending": "yellow", 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One card: its size and who has how much of it, in bytes (``held`` by pod name)."""
+    """One card: its size in bytes, and how many bytes each pod holds (``held``, by pod name)."""
 
     name: str
     uuid: str
@@ -57,12 +57,12 @@ class Snapshot:
 
 
 def colour_of(pod: str, pods: Sequence[str]) -> str:
-    """A colour for each pod, steady while the list keeps its order."""
+    """The colour of a pod. It stays the same while the list keeps its order."""
     return COLOURS[pods.index(pod) % len(COLOURS)] if pod in pods else "white"
 
 
 def bar(card: Card, pods: Sequence[str]) -> Text:
-    """A card as a bar: one colour a pod, at least one cell for anybody who holds something."""
+    """A card as a bar with one colour for each pod. A pod that holds any memory gets at least one cell."""
     text, used = Text(), 0
     for pod, size in card.held.items():
         cells = min(BAR_WIDTH - used, max(1, round(size / card.total * BAR_WIDTH)))
@@ -73,7 +73,7 @@ def bar(card: Card, pods: Sequence[str]) -> Text:
 
 
 def live(snapshot: Snapshot) -> RenderableType:
-    """The running picture."""
+    """The screen while the demo runs."""
     names = [row.name for row in snapshot.pods]
     cards = Table(box=None, show_header=False, padding=(0, 1))
     for node, row in snapshot.nodes.items():
@@ -95,7 +95,7 @@ def live(snapshot: Snapshot) -> RenderableType:
 
 
 def final(verdicts: Sequence[PodVerdict]) -> RenderableType:
-    """The final tables: what was measured, what was given; below them what was refused, and why."""
+    """The final tables: what was measured and what was given. Below them: what was refused, and why."""
     lines: list[Text] = []
     for pod in verdicts:
         if not pod.containers and not pod.problems:
@@ -107,10 +107,10 @@ def final(verdicts: Sequence[PodVerdict]) -> RenderableType:
 
 
 def closing(result: Mapping[str, Any]) -> list[str]:
-    """The last lines, as markup: how containers saw their mounts where that is unusual, and the result in a sentence.
+    """The last lines, as markup: a warning about reduced isolation if there was any, and the result in a sentence.
 
     Args:
-        result: As `hami_core.demo.run.document` makes it.
+        result: The result that `hami_core.demo.run.document` makes.
     """
     lines = []
     if result["isolation"] == "reduced":
@@ -128,7 +128,7 @@ def closing(result: Mapping[str, Any]) -> list[str]:
 
 
 def _measured(verdicts: Sequence[PodVerdict]) -> list[Table]:
-    """Asked, seen, taken, refused, per container and card; nothing without measurements."""
+    """A table of what each container asked for, saw and took on each card; empty if nothing was measured."""
     table = Table(
         box=box.ROUNDED,
         title="What each container asked for, and what it got (MiB)",
@@ -156,7 +156,7 @@ def _measured(verdicts: Sequence[PodVerdict]) -> list[Table]:
 
 
 def _given(verdicts: Sequence[PodVerdict]) -> list[Table]:
-    """Containers whose programs measured nothing: how they are, their slices, and what was put into them."""
+    """A table of containers whose programs measured nothing: phase, slices, environment and devices."""
     table = Table(box=box.ROUNDED, title="What each container was given", title_style="bold")
     for column in ("container", "phase", "node", "slices", "environment and devices", ""):
         table.add_column(column, overflow="fold")
