@@ -70,7 +70,7 @@ class Vendor:
         return tuple(self.pyproject.get("tool", {}).get("hami", {}).get("image", {}).get("debian-packages", ()))
 
     def target(self, group: str) -> str:
-        """The class that the vendor's entry point in a group names, ``module:Class``; empty if there is no entry point."""
+        """The class that the vendor's entry point in a group names, ``module:Class``; empty without an entry point."""
         return str(self.pyproject["project"].get("entry-points", {}).get(group, {}).get(self.name, ""))
 
 

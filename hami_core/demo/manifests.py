@@ -75,7 +75,8 @@ def documents(path: Path, kind: str, fix: str) -> list[Manifest]:
     """The documents of a file or folder, each of one kind and with a name.
 
     Raises:
-        ConfigError: A file is not YAML, or a document has another kind or no name. ``fix`` is the advice for another kind.
+        ConfigError: A file is not YAML, or a document has no name or another kind. ``fix`` says what to do about the
+            kind.
     """
     found: list[Manifest] = []
     for file in sorted(path.glob("*.yaml")) if path.is_dir() else [path]:

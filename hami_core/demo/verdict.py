@@ -161,7 +161,7 @@ def _judge_device(
     used = driver_used.get(uuid)
     problems = []
     if not card:
-        problems.append("is not a card of this node")
+        problems.append("is no card of this node")
     if seen != asked:
         problems.append(f"asked for {asked // MIB} MiB, saw {seen // MIB} MiB")
     if refusal is not None and refusal != OUT_OF_MEMORY:

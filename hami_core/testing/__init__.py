@@ -1,6 +1,6 @@
-"""What a vendor's author tests with: the conformance kit, and a stage that runs pods on an embedded cluster.
+"""Tests for authors of vendors: the conformance kit, and a stage that runs pods on an embedded cluster.
 
-`VendorSuite` holds a vendor against the contract. In a vendor's ``tests/test_conformance.py``::
+`VendorSuite` tests whether a vendor keeps the contract. In a vendor's ``tests/test_conformance.py``::
 
     class TestAcme(VendorSuite):
         node_fixtures = "data/nodes/*.yaml"
@@ -9,11 +9,11 @@
         def vendor(self) -> Acme:
             return Acme()
 
-Without any file: ``hami conformance acme``. New required tests come in minor releases only and are announced in the
-changelog under "plugin API".
+``hami conformance acme`` runs the same tests without a test file. New required tests come only in minor releases. The
+changelog announces them under "plugin API".
 
-`Stage` runs scheduler, webhook and node agents with the installed vendor, and shows what a container got; its
-docstring has an example. Without any file: ``hami demo --vendor acme --manifests pods.yaml``.
+`Stage` runs scheduler, webhook and node agents with the installed vendor, and shows what each container got. Its
+docstring has an example. ``hami demo --vendor acme --manifests pods.yaml`` does the same without a test file.
 
 Both need the extra ``hami[testing]``.
 """
@@ -55,7 +55,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class, whose import needs the extra
-    """Import suites and stage when asked for; pytest is told first to show what the suites' assertions compared."""
+    """Import suites and stage on first use. Pytest rewrites the suites' assertions to show what they compared."""
     if name in _STAGE:
         return getattr(import_module(_STAGE[name]), name)
     if name != "VendorSuite":
@@ -70,5 +70,5 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class, whose import needs
 
 
 def __dir__() -> list[str]:
-    """List the public names too that are not loaded yet, so that an interactive shell completes them."""
+    """Also list public names that are not loaded yet, so that an interactive shell completes them."""
     return sorted({*globals(), *__all__})

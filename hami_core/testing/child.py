@@ -1,4 +1,4 @@
-"""The process `hami_core.testing.run` starts: pytest over one generated class, results to a file."""
+"""The process that `hami_core.testing.run` starts: it runs pytest on one generated class and writes the results."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ SUBJECTS: Final = (
     "allocate",
     "kit",
 )
-"""Order of the report."""
+"""Subjects in the order of the report."""
 
 
 class Collector:
-    """Pytest plugin that keeps one result a test and writes them after each, so that a crash loses nothing.
+    """Pytest plugin that keeps one result for each test. It writes all results after each, so that a crash loses none.
 
     Args:
-        file: Where the results go.
-        stacks: Open file for the stack of a test that hangs; the process then ends.
-        limits: Seconds that one test, and that the whole run may take.
+        file: File to write the results to.
+        stacks: Open file for the stacks of a test that hangs. The process ends after it has written them.
+        limits: Seconds that one test may take, and seconds that the whole run may take.
     """
 
     def __init__(self, file: Path, stacks: TextIO, limits: tuple[float, float]) -> None:
@@ -75,7 +75,7 @@ class Collector:
         self.started("loading the vendor")
 
     def started(self, what: str) -> None:
-        """Name what runs now, and set the time after which it hangs."""
+        """Record what runs now, and set the time after which it counts as hanging."""
         self.running = what
         self.write(finished=False)
         left = max(min(self._test_limit_s, self._end - time.monotonic()), 0.1)
@@ -87,21 +87,21 @@ class Collector:
         self.write(finished=False)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Watch one test."""
+        """Watch the test that starts now."""
         self.started(_test(nodeid))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Keep the exception's own text: pytest's has the notes of hypothesis, which fill a screen."""
+        """Keep the exception's own text: pytest's text contains hypothesis' notes, which fill a screen."""
         report = yield
         if call.excinfo is not None:
             report.sections.append((_CAUSE, "\n".join(_causes(call.excinfo.value))))
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the worst of set-up, call and tear-down, and the cause that tear-down tells."""
+        """Keep the worst outcome of set-up, call and tear-down, and the cause that tear-down reports."""
         if report.when != "call" and report.outcome == "passed":
             return
         name = _test(report.nodeid)
@@ -120,7 +120,7 @@ class Collector:
         self.add(report.nodeid, subject, name, outcome, detail)
 
     def write(self, *, finished: bool) -> None:
-        """Write what there is by now."""
+        """Write the results so far."""
         ordered = sorted(self.results.values(), key=lambda result: SUBJECTS.index(result["suite"]))
         content = {
             "results": ordered,
@@ -178,7 +178,7 @@ def _run(folder: str, case: str, collector: Collector) -> int:
     name = os.environ[VENDOR]
     errors, vendors = _load_errors(name)
     if errors:
-        # each test would fail for the same reason
+        # Without this, each test would fail for the same reason.
         collector.add("load", "discovery", "vendor can be loaded", "failed", "\n".join(errors))
         collector.write(finished=True)
         return int(pytest.ExitCode.TESTS_FAILED)

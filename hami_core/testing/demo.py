@@ -1,4 +1,4 @@
-"""What a vendor gives `hami demo`, so that it runs without any option and its pods' programs are believed."""
+"""The class by which a vendor gives `hami demo` its own pods, programs and stage."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 
 class Demo(Protocol):
-    """A vendor's part of `hami demo`: a class behind an entry point of group ``hami.demo`` with the vendor's name.
+    """A vendor's part of `hami demo`: the class of an entry point in group ``hami.demo`` with the vendor's name.
 
-    ``manifests`` is the folder of the pods that are submitted when the user gives none.
+    ``manifests`` is the folder of the pods that the demo submits if the user gives none.
 
-    ``programs`` says what commands of programs begin with that print one JSON line: ``program``, ``pid``, and for each
-    of its ``devices`` ``uuid``, ``total_bytes``, and, where it allocates, ``allocated_bytes`` and ``refusal``.
+    ``programs`` holds prefixes of commands. Their programs print one JSON line with ``program``, ``pid`` and
+    ``devices``. Each device has ``uuid`` and ``total_bytes``. A program that allocates memory adds
+    ``allocated_bytes`` and ``refusal``.
 
     Example:
         >>> from pathlib import Path
@@ -35,11 +36,11 @@ class Demo(Protocol):
     programs: tuple[str, ...]
 
     def stage(self, work: Path, *, real: bool, env: Mapping[str, str]) -> Stage:
-        """The stage.
+        """Make the stage.
 
         Args:
             work: Folder for state and logs.
-            real: Use the machine's own devices in place of simulated ones.
+            real: Whether to use the machine's own devices instead of simulated ones.
             env: Environment of the node agents, as the user gave it.
         """
         ...

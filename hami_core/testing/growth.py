@@ -1,4 +1,4 @@
-"""Does a hook keep memory from call to call? Counted in bytes that stay allocated over thousands of different calls."""
+"""Find hooks that keep memory: count the bytes that stay allocated after thousands of different calls."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 WARM_UP_CALLS: Final = 250
 MOST_CALLS: Final = 4000
-"""A cache that is full before this is no leak: `functools.lru_cache` holds 128 entries unless told otherwise."""
+"""Calls after which every bounded cache is taken to be full. `functools.lru_cache` holds 128 entries by default."""
 
 BYTES_A_CALL: Final = 6
-"""One more entry in a list takes 8 bytes."""
+"""Growth in bytes per call from which a hook is taken to keep memory. One more entry in a list takes 8 bytes."""
 
 CPU_LIMIT_S: Final = 3.0
-"""A hook that is too slow for this is found by its budget."""
+"""Processor time after which the search gives up. The budget suite finds hooks that are this slow."""
 
 
 def kept_memory(call: partial[Any], package: str) -> str:
-    """Call a hook with ever new pods, containers, nodes and amounts.
+    """Call a hook many times, each time with a new pod, container, node or amount.
 
     Args:
         call: The hook with typical arguments.
-        package: Folder of the vendor's package: of its lines one is named.
+        package: Folder of the vendor's package. The answer names a line of it.
 
     Returns:
-        What it keeps and where; empty when a doubling of the calls adds nothing.
+        What the hook keeps and where; empty if twice as many calls keep no more.
     """
     tracing = tracemalloc.is_tracing()
     if not tracing:
@@ -75,7 +75,7 @@ def _repeat(call: partial[Any], start: int, count: int) -> int:
 
 
 def _varied(argument: Any, number: int) -> Any:  # noqa: ANN401 - any argument of a hook
-    """The argument as another pod, container, node or device in use would have it."""
+    """A copy of the argument that describes another pod, container, node or use of the device."""
     if isinstance(argument, PodFacts):
         return replace(argument, name=f"pod-{number}", uid=f"uid-{number}", annotations=dict(argument.annotations))
     if isinstance(argument, ContainerSpec):
@@ -92,7 +92,7 @@ def _varied(argument: Any, number: int) -> Any:  # noqa: ANN401 - any argument o
 
 
 def _ignore_errors(call: Callable[[], Any]) -> None:
-    with contextlib.suppress(HamiError):  # the other tests look at what a hook answers
+    with contextlib.suppress(HamiError):  # other tests check the hook's answer
         call()
 
 

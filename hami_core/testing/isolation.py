@@ -1,4 +1,4 @@
-"""Notice files, sockets, processes, driver libraries, the clock and the environment while a pure hook runs."""
+"""Record which files, sockets, processes, driver libraries, clocks and variables a hook uses while it runs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _installed = False
 
 @contextlib.contextmanager
 def watched() -> Iterator[list[str]]:
-    """Collect what the code within touches outside itself; nothing is prevented.
+    """Record each side effect of the code within, without preventing it.
 
     Yields:
-        One line for each impure act.
+        A list that gets one line for each side effect.
     """
     global _installed  # noqa: PLW0603 - an audit hook cannot be removed, so it is added once
     if not _installed:
@@ -56,7 +56,7 @@ def _noting(function: Callable[..., Any], what: str, acts: list[str]) -> Callabl
 
 
 class _Environment:
-    """`os.environ` that notes each look."""
+    """`os.environ` that records each read."""
 
     def __init__(self, real: Any, acts: list[str]) -> None:  # noqa: ANN401 - as os.environ
         self._real, self._acts = real, acts

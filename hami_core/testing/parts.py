@@ -1,4 +1,4 @@
-"""Processes of ours that a stage starts, kills and starts again, each with a log of its own."""
+"""Our processes on a stage. It starts, kills and restarts them; each has a log of its own."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def _end_with_parent() -> None:
-    """In the child: be ended by the kernel when the stage is, however it ends."""
+    """Run in the child: let the kernel end this process when the stage's process ends, for whatever reason."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 class StageError(HamiError):
-    """A process of the stage did not start, the API server refused a call, or a pod does not run; says why.
+    """A process of the stage did not start, the API server refused a call, or a pod does not run. The text says why.
 
     >>> str(StageError("pod broken is Failed"))
     'pod broken is Failed'
@@ -43,7 +43,7 @@ class StageError(HamiError):
 
 
 def free_port() -> int:
-    """A TCP port on the loopback nobody listens on right now."""
+    """A TCP port of the loopback interface on which no process listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -55,13 +55,13 @@ class Part:
     """One process: how it is started, and how to tell that it is ready.
 
     Attributes:
-        name: For people and for `restart`.
+        name: Name in messages and for `restart`.
         argv: Command line.
-        env: Its whole environment.
-        log: File its output goes to.
-        ready_url: Answers 200 once the part serves.
-        fatal: Event in its log (JSON lines) that means that it will not serve; empty: none. Waiting ends at once then.
-        fix: What to do then.
+        env: The whole environment.
+        log: File for its output.
+        ready_url: URL that answers 200 once the part serves.
+        fatal: Text in its log (JSON lines) that means that it will never serve. Waiting ends at once then. Empty: none.
+        fix: What the user can do about the fatal error.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Part:
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def start(self) -> None:
-        """Start the process; does not wait until it serves."""
+        """Start the process without waiting until it serves."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.argv,
@@ -90,7 +90,7 @@ class Part:
         """Wait until it serves.
 
         Raises:
-            StageError: It ended, or did not serve in time.
+            StageError: The process ended, or did not serve in time.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit_s
@@ -114,7 +114,7 @@ class Part:
                 os.kill(self.process.pid, number)
 
     def wait(self) -> None:
-        """Wait for its end; one that does not come in time is killed."""
+        """Wait until the process ends. Kill it if that takes longer than `STOP_LIMIT_S`."""
         if self.process is None:
             return
         try:
@@ -131,7 +131,7 @@ class Part:
         return ""
 
     def tail(self, lines: int = 30) -> str:
-        """The end of its log."""
+        """The last lines of its log."""
         try:
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         except OSError as error:

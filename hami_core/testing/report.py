@@ -1,4 +1,4 @@
-"""The outcome of a conformance run, for people, for machines, and for the table of capabilities in the docs."""
+"""The report of a conformance run: as text, as JSON, and for the table of capabilities in the docs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Outcome = Literal["passed", "failed", "skipped", "xfailed"]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One test.
+    """The result of one test.
 
     Attributes:
-        suite: The subject.
-        test: Its name without ``test_``.
-        outcome: How it ended.
-        detail: Why it failed, was skipped or does not apply.
+        suite: Subject of the test, such as ``admission``.
+        test: Name of the test without ``test_``.
+        outcome: How the test ended.
+        detail: Why the test failed, was skipped or does not apply.
 
     Example:
         >>> Result("admission", "test_admission_is_total", "failed", "TypeError: boom").outcome
@@ -32,16 +32,16 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One vendor's run.
+    """The report of one vendor's run.
 
     Attributes:
-        vendor: Entry-point name.
-        distribution: Distribution name.
-        version: Its version.
-        api_version: The contract version it was held against.
-        results: Every test.
+        vendor: Name of the vendor's entry point.
+        distribution: Name of its distribution.
+        version: Version of the distribution.
+        api_version: Version of the contract that the tests check.
+        results: The results of all tests.
         capabilities: Family → capability → what the vendor declares.
-        node_untested: Why the node side was not tested; empty where it was.
+        node_untested: Why the node side was not tested; empty if it was tested.
 
     Example:
         >>> one = Result("admission", "test_admission_is_total", "passed")
@@ -62,7 +62,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed and something ran; of the node side it says nothing where that was not tested."""
+        """Whether at least one test passed and none failed. It covers the node side only if that was tested."""
         return any(r.outcome == "passed" for r in self.results) and all(r.outcome != "failed" for r in self.results)
 
     def as_json(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Report:
             lines.append(f"    {result.outcome:<8} {result.test.replace('_', ' ')}")
             detail = "" if result.outcome == "passed" else result.detail.strip()
             if detail in told:
-                # the same failure again, in short; skipped tests of one reason follow each other
+                # Shorten a failure that was printed before. Do not repeat the reason of skipped tests.
                 detail = detail.splitlines()[0].partition("; called with")[0] if result.outcome == "failed" else ""
             elif detail:
                 told.add(detail)

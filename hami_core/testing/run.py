@@ -1,4 +1,4 @@
-"""`run`: the kit on an installed vendor, without any test file; in a process of its own, since plugins may crash."""
+"""Run the kit on an installed vendor, without a test file. It has a process of its own, because plugins may crash."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ RESULTS: Final = "HAMI_CONFORMANCE_RESULTS"
 TEST_LIMIT: Final = "HAMI_CONFORMANCE_TEST_LIMIT_S"
 RUN_LIMIT: Final = "HAMI_CONFORMANCE_RUN_LIMIT_S"
 STACKS: Final = "stacks.txt"
-"""File in the run's folder with the stacks of a process that hung."""
+"""Name of the file, in the run's folder, for the stacks of a process that hung."""
 
 _FRAME: Final = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+) in (?P<function>\S+)')
 
 
 def run(name: str, *, node: bool = False, timeout_s: float = 60.0) -> Report:
-    """Hold an installed vendor against the contract.
+    """Test whether an installed vendor keeps the contract.
 
     Args:
-        name: Entry-point name (``acme``) or distribution (``hami-acme``).
-        node: Test the node side too; it must find devices on this machine.
-        timeout_s: Limit of the whole run; one test may take a third of it. A test that takes longer ends the run.
+        name: Name of the entry point (``acme``) or of the distribution (``hami-acme``).
+        node: Whether to test the node side too. It must find devices on this machine.
+        timeout_s: Limit of the whole run in seconds. A test that takes more than a third of it ends the run.
 
     Returns:
-        What each test said. A vendor that hangs or crashes has a failed result that names the test, and the hook where
-        the stack shows it.
+        The result of each test. If the vendor hangs or crashes, a failed result names the test, and the hook if the
+        stack shows it.
 
     Raises:
-        ConfigError: No such vendor is installed, or pytest or hypothesis is missing.
+        ConfigError: The vendor, pytest or hypothesis is not installed.
 
     Example:
         >>> run("nobody")
@@ -97,7 +97,7 @@ def run(name: str, *, node: bool = False, timeout_s: float = 60.0) -> Report:
 
 
 def _node_side(source: Source, *, asked: bool) -> tuple[str, str]:
-    """What is wrong with the vendor's node side, and why it is not tested; both empty where it is tested."""
+    """What is wrong with the vendor's node side, and why it is not tested. Both are empty if it is tested."""
     sides = [side for side, _ in installed(NODE)]
     if any(side.name == source.name for side in sides):
         return (
@@ -112,7 +112,7 @@ def _node_side(source: Source, *, asked: bool) -> tuple[str, str]:
 
 
 def _where_it_hung(stacks: str) -> str:
-    """The hook that did not return, out of what faulthandler wrote; empty when it wrote nothing."""
+    """The hook that did not return, found in the stacks that faulthandler wrote; empty without stacks."""
     if not stacks.strip():
         return ""
     threads = re.split(r"(?m)^(?:Current thread|Thread) ", stacks)
@@ -130,10 +130,10 @@ def _where_it_hung(stacks: str) -> str:
 
 
 def find(name: str) -> Source:
-    """The installed vendor of an entry-point or distribution name.
+    """The installed vendor with this name of an entry point or a distribution.
 
     Raises:
-        ConfigError: There is none, or there are several; lists what there is.
+        ConfigError: No vendor has this name, or several have it. The text lists the installed vendors.
     """
     every = [source for source, _ in installed(VENDORS)]
     found = [source for source in every if source.name == name] or [s for s in every if s.distribution == name]
@@ -145,7 +145,7 @@ def find(name: str) -> Source:
 
 
 def side(group: str, name: str) -> object | None:
-    """An instance of an installed entry point's class, None when there is none."""
+    """An instance of the class of an installed entry point; None if there is no such entry point."""
     for source, point in installed(group):
         if source.name == name:
             made: object = point.load()()
@@ -154,7 +154,7 @@ def side(group: str, name: str) -> object | None:
 
 
 def chosen_vendor() -> object:
-    """The vendor of this process, as `run` set it."""
+    """The vendor that `run` has chosen for this process."""
     found = side(VENDORS, os.environ[VENDOR])
     if found is None:
         raise ConfigError(f"vendor {os.environ[VENDOR]}", "is not installed")
@@ -162,5 +162,5 @@ def chosen_vendor() -> object:
 
 
 def chosen_node_side() -> object | None:
-    """Its node side, when `run` asked for it."""
+    """The vendor's node side, if `run` asked to test it."""
     return side(NODE, os.environ[VENDOR]) if os.environ.get(NODE_SIDE) else None

@@ -27,18 +27,18 @@ ODD_TEXT = st.one_of(
     st.text(max_size=60),
     st.sampled_from(["", " ", ",", "a,b,,c", "\x00", "0" * 300, "[]", "{}", "null", '[{"id": 1}]', "[[[[", "true"]),
 )
-"""Text no annotation should hold, and some that one might."""
+"""Values of annotations: arbitrary text, and text that looks almost right."""
 
 QUANTITIES = st.one_of(
     st.integers(-(2**70), 2**70).map(str),
     st.sampled_from(["0", "1", "2", "100", "101", "1.5", "16Gi", "1e3", "-1", "+1", "1m", "", "NaN", "0x10", "1_000"]),
     st.text(max_size=8),
 )
-"""Amounts as a manifest may hold them, and text that is none."""
+"""Amounts as a manifest may hold them, and text that is not an amount."""
 
 
 def made_up_nodes(families: Sequence[Family]) -> tuple[NodeFacts, ...]:
-    """Nodes with two devices a family: in both register formats of HAMi, and by capacity."""
+    """Two nodes with two devices of each family. Each uses one of HAMi's two register formats; both have capacity."""
     annotations: list[dict[str, str]] = [{}, {}]
     capacity: dict[str, str] = {}
     for family in families:
@@ -56,14 +56,14 @@ def made_up_nodes(families: Sequence[Family]) -> tuple[NodeFacts, ...]:
 
 
 def pods(families: Sequence[Family]) -> st.SearchStrategy[PodFacts]:
-    """Pods with any text in any of the declared annotations."""
+    """Pods with arbitrary text in the declared annotations."""
     keys = sorted(declared_keys(families))
     values = st.dictionaries(st.sampled_from(keys), ODD_TEXT, max_size=4) if keys else st.just({})
     return values.map(lambda annotations: PodFacts("default", "pod", "uid", annotations))
 
 
 def odd_containers(families: Sequence[Family]) -> st.SearchStrategy[ContainerSpec]:
-    """Containers with any amount, or no amount at all, of the vendor's resources."""
+    """Containers with arbitrary text, or nothing, as amounts of the vendor's resources."""
     names = st.sampled_from([name for family in families for name in family.resources.names()])
     amounts = st.dictionaries(names, QUANTITIES, max_size=5)
     return st.builds(
@@ -78,7 +78,7 @@ def odd_containers(families: Sequence[Family]) -> st.SearchStrategy[ContainerSpe
 
 
 def plain_containers(family: Family) -> st.SearchStrategy[ContainerSpec]:
-    """Containers that ask for a family in a sensible way."""
+    """Containers with a valid request for a family."""
     names = family.resources
     optional = {
         names.memory: st.integers(0, 40000),
@@ -94,7 +94,7 @@ def plain_containers(family: Family) -> st.SearchStrategy[ContainerSpec]:
 
 
 class _EveryKey(dict[str, Any]):
-    """Published data in which every key is there, with one and the same value."""
+    """A mapping that has every key, always with the same value."""
 
     def __init__(self, value: object) -> None:
         super().__init__()
@@ -112,10 +112,10 @@ class _EveryKey(dict[str, Any]):
 
 @st.composite
 def linked_rows(draw: st.DrawFn, device: Device) -> tuple[DeviceUsage, ...]:
-    """Two to eight devices like this one, free, in any order, that are neighbours in every way a vendor may look at.
+    """Two to eight free copies of a device, in any order, that are neighbours by every measure a vendor may use.
 
-    Their indexes and NUMA nodes follow each other, each has a link score to the others, and whatever key a vendor
-    looks up in ``custom`` names the device's pair.
+    Their indexes and NUMA nodes are consecutive. Each has a link score to each other. Every key of ``custom`` names the
+    device's pair.
     """
     ids = [f"{device.id}-{index}" for index in range(draw(st.sampled_from([2, 4, 6, 8])))]
     scores = draw(st.sampled_from([(0, 0), (1, 0), (100, 10), (100, 100)]))
@@ -147,7 +147,7 @@ def linked_rows(draw: st.DrawFn, device: Device) -> tuple[DeviceUsage, ...]:
 
 
 def usages(device: Device) -> st.SearchStrategy[DeviceUsage]:
-    """A device with anything booked on it that it can hold."""
+    """The device with arbitrary bookings that fit on it."""
     return st.builds(
         DeviceUsage,
         device=st.just(device),

@@ -1,7 +1,7 @@
-"""A whole cluster on this machine for any installed vendor: embedded Kubernetes, our scheduler, one agent a node.
+"""A whole cluster on this machine for any installed vendor: embedded Kubernetes, our scheduler, agents on each node.
 
-Each part of ours is the production program in a process of its own, started by its command line. Only the cluster
-around it is embedded. `hami demo` stands on this stage; a vendor's own tests can too.
+Our scheduler and agents are the production programs, each in a process of its own, started by its command line. Only
+the cluster around them is embedded. `hami demo` runs on this stage. A vendor's own tests can use it too.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class StageNode:
 
     Attributes:
         name: Its name.
-        env: Environment of the node's agents: what tells the vendor's node side where its devices are, for example
-            ``{"HAMI_ACME_SYSFS": "/tmp/acme"}``. Variables ``HAMI_*``, ``KUBE*`` and ``CUDA_*`` of this process do not
-            reach the agents.
-        annotations: Annotations of the node object. A vendor without a node side has its devices here.
+        env: Environment of the node's agents. It tells the vendor's node side where its devices are, for example
+            ``{"HAMI_ACME_SYSFS": "/tmp/acme"}``. The agents do not inherit ``HAMI_*``, ``KUBE*`` and ``CUDA_*`` from
+            this process.
+        annotations: Annotations of the node object. For a vendor without a node side, they list its devices.
         labels: Labels of the node object.
         capacity: Extended resources of the node object, for vendors that count devices there.
 
@@ -69,10 +69,10 @@ class StagedContainer:
     """What the runtime gave a container.
 
     Attributes:
-        env: Its environment, the image's included.
+        env: Environment of the container, including the image's.
         mounts: Path in the container → path on the node.
         devices: Device path in the container → path on the node.
-        exit_code: How its latest attempt ended; None while it runs.
+        exit_code: Exit code of the latest attempt; None while it runs.
 
     >>> got = StagedContainer({"ACME": "1"}, {}, {"/dev/acme0": "/dev/acme0"}, None)
     >>> got.env["ACME"], sorted(got.devices)
@@ -108,9 +108,9 @@ class StagedCard:
 
 @dataclass
 class Stage:
-    """The whole system on this machine; an asynchronous context manager.
+    """The whole system on this machine, as an asynchronous context manager.
 
-    A test of a vendor whose node side reads its devices below a folder named by ``HAMI_ACME_SYSFS``::
+    A test of a vendor whose node side finds its devices in the folder that ``HAMI_ACME_SYSFS`` names::
 
         nodes = [StageNode("npu-1", env={"HAMI_ACME_SYSFS": str(sysfs), "HAMI_ACME_DEV": str(dev)})]
         async with Stage(folder, nodes, vendors=["acme"]) as stage:
@@ -120,21 +120,21 @@ class Stage:
             assert got.env["ACME_MEMORY_LIMITS_MIB"] == "3000"
             assert got.devices == {"/dev/acme0": str(dev / "acme0")}
 
-    The vendor has to be installed, since scheduler and agents find it by its entry point. Needs ``hami[testing]``.
+    The vendor must be installed, because scheduler and agents find it by its entry point. Needs ``hami[testing]``.
 
     Attributes:
-        work: Folder for state and logs. Its path must be short, since unix sockets lie in it.
+        work: Folder for state and logs. Its path must be short, because it contains unix sockets.
         nodes: The nodes.
-        vendors: Vendors the scheduler loads. Each that has a node side gets an agent on every node.
+        vendors: Vendors that the scheduler loads. Each vendor with a node side gets an agent on every node.
         kubelet: Further options of each embedded kubelet (`hami_core.sim.NodeSpec`).
         agent: Further flags of each agent.
         scheduler: Further flags of the scheduler.
-        device_config: The vendors' sections of device-config.yaml; empty: their defaults.
-        extender_url: Where our scheduler answers kube-scheduler and the API server.
+        device_config: The vendors' sections of device-config.yaml. If empty, the vendors use their defaults.
+        extender_url: URL at which our scheduler answers kube-scheduler and the API server.
 
     Raises:
-        ConfigError: A vendor is not installed or can't be loaded, or nothing says what devices the nodes have.
-        StageError: A process does not start, or a node does not offer devices; with the end of its log.
+        ConfigError: A vendor is not installed or cannot be loaded, or nothing says which devices the nodes have.
+        StageError: A process does not start, or a node does not offer devices. The text has the end of the log.
     """
 
     work: Path
@@ -193,7 +193,7 @@ class Stage:
         await self.close()
 
     async def close(self) -> None:
-        """Stop everything, ours first."""
+        """Stop our processes, then the cluster."""
         if self._stand_in is not None:
             self._stand_in.cancel()
             await asyncio.gather(self._stand_in, return_exceptions=True)
@@ -206,12 +206,12 @@ class Stage:
 
     @property
     def part_names(self) -> tuple[str, ...]:
-        """Every part that `restart` can kill: ours and the embedded cluster's."""
+        """Names of all parts that `restart` can kill: ours and the embedded cluster's."""
         kubelets = tuple(f"kubelet:{node.name}" for node in self.nodes)
         return (*self.parts, "apiserver", "kube-scheduler", *kubelets)
 
     async def restart(self, name: str) -> None:
-        """Kill a part (SIGKILL) and start it again; returns once it serves."""
+        """Kill a part with SIGKILL, start it again and wait until it serves."""
         part = self.parts.get(name)
         if part is None:
             await self.cluster.restart({"kube-scheduler": "scheduler"}.get(name, name))
@@ -222,56 +222,60 @@ class Stage:
         await part.ready()
 
     async def replace(self, name: str) -> None:
-        """End a part of ours gracefully (SIGTERM), as an upgrade does, and start it again; returns once it serves."""
+        """End one of our parts with SIGTERM, as an upgrade does, start it again and wait until it serves."""
         part = self.parts[name]
         part.signal(signal.SIGTERM)
         await asyncio.to_thread(part.wait)
         part.start()
         await part.ready()
 
-    # --- what a kind of stage may add ----------------------------------------------------------------------------
+    # --- what a subclass may add -------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Make what the nodes' devices need, before anything starts; nothing by default."""
+        """Prepare the nodes' devices before any process starts. By default it does nothing."""
 
     def agent_environment(self, node: StageNode) -> dict[str, str]:
-        """Environment of the node's agents, beside what every process gets."""
+        """Environment of the node's agents, in addition to the common environment."""
         return dict(node.env)
 
     @property
     def image_env(self) -> dict[str, str]:
-        """Environment that every container's image is taken to have."""
+        """Environment that every image is assumed to set."""
         return {"PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"}
 
     def node_env(self, node: StageNode) -> dict[str, str]:
-        """Environment of containers on a node, beside the image's; none by default."""
+        """Environment of containers on a node, in addition to the image's. By default it is empty."""
         del node
         return {}
 
     def shared_folders(self, node: StageNode) -> Sequence[Path]:
-        """Folders that all containers of a node see as they are, such as simulated hardware; none by default."""
+        """Folders that all containers of a node share with the host, such as simulated hardware. By default none."""
         del node
         return ()
 
     def devices(self) -> Mapping[str, Sequence[StagedCard]]:
-        """What the driver itself says of devices, by node; empty where it is not asked."""
+        """Devices by node, as the driver describes them; empty if the stage does not ask a driver."""
         return {}
 
     # --- vendors -----------------------------------------------------------------------------------------------
 
     @property
     def agent_vendors(self) -> tuple[str, ...]:
-        """The vendors that have a node side, in the order given."""
+        """The vendors with a node side, in the order of ``vendors``."""
         have = {source.name for source, _ in installed(NODE)}
         return tuple(name for name in self.vendors if name in have)
 
     @property
     def read_vendors(self) -> Sequence[str]:
-        """Vendors whose requests and registers this process reads. They are those that the scheduler loads."""
+        """Vendors whose requests and registers this process reads: those that the scheduler loads."""
         return self.vendors
 
     def load(self) -> Loaded:
-        """The vendors as this process sees them: what they serve, and how their requests are read."""
+        """Load the vendors in this process, to learn their families and to read requests.
+
+        Raises:
+            ConfigError: A vendor is not installed or cannot be loaded, or nothing says which devices the nodes have.
+        """
         loaded = load(self.device_config, only=self.read_vendors, named_by="vendors")
         loaded.require()
         for name in self.read_vendors:
@@ -321,7 +325,7 @@ class Stage:
         )
 
     def _agent(self, node: StageNode, vendor: str) -> Part:
-        """The node's agent for one vendor; where a node has several, their names and folders end in the vendor's."""
+        """The node's agent for one vendor. With several vendors, the names of part and folder end in the vendor."""
         metrics = free_port()
         place = self.cluster.node(node.name)
         several = f"-{vendor}" if len(self.agent_vendors) > 1 else ""
@@ -348,7 +352,7 @@ class Stage:
         )
 
     def _scheduler_config(self) -> dict[str, Any]:
-        """The KubeSchedulerConfiguration that joins kube-scheduler and ours."""
+        """The KubeSchedulerConfiguration that tells kube-scheduler about our scheduler."""
         names = dict.fromkeys(name for family in self.loaded.families.values() for name in family.resources.names())
         return {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -373,7 +377,7 @@ class Stage:
             ],
         }
 
-    # --- what it needs -----------------------------------------------------------------------------------------
+    # --- set-up ------------------------------------------------------------------------------------------------
 
     @property
     def _config_file(self) -> Path:
@@ -423,7 +427,7 @@ class Stage:
         await self.call("POST", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", body)
 
     async def _nodes_ready(self, limit_s: float = 30.0) -> None:
-        """Wait until every node is there and offers devices of every vendor that has an agent."""
+        """Wait until every node exists and offers devices of every vendor that has an agent."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit_s
         waiting: list[str] = []
@@ -449,9 +453,10 @@ class Stage:
         )
 
     async def _finish_binds(self) -> None:
-        """Stand in for the device plugins of vendors without a node side, as far as the scheduler waits for them.
+        """Finish Binds in place of the device plugins of vendors without a node side.
 
-        HAMi's plugins end a Bind by two writes: they take the node lock away, and set the pod's bind phase.
+        HAMi's plugins finish a Bind by two writes, and the scheduler waits for both: they remove the node lock, and
+        they set the pod's bind phase.
         """
         ours = {f.allocated_key for name in self.agent_vendors for f in self.loaded.vendor(name).families}
         theirs = {f.allocated_key for f in self.loaded.families.values()} - ours
@@ -472,10 +477,10 @@ class Stage:
     # --- the API server, as any client would -----------------------------------------------------------------------
 
     async def call(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> Any:  # noqa: ANN401 - JSON
-        """One call to the API server.
+        """Call the API server.
 
         Raises:
-            StageError: The server refused; with its words.
+            StageError: The server refused. The text has the server's answer.
         """
         async with self.session.request(method, path, json=body, headers={"Content-Type": content_type}) as answer:
             if answer.status >= 400:
@@ -494,15 +499,18 @@ class Stage:
         """Create a pod from its manifest.
 
         Raises:
-            StageError: The API server or our webhook refused it; with their words.
+            StageError: The API server or our webhook refused the pod. The text has their answer.
         """
         await self.call("POST", f"/api/v1/namespaces/{namespace}/pods", {"apiVersion": "v1", **pod})
 
     async def wait_running(self, name: str, limit_s: float = 60.0, namespace: str = "default") -> dict[str, Any]:
-        """Wait until a pod runs or has succeeded; its object.
+        """Wait until a pod runs or has succeeded.
+
+        Returns:
+            The pod's object.
 
         Raises:
-            StageError: It failed, or does not run in time; with what its status and events say.
+            StageError: The pod failed, or does not run in time. The text has its status and events.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit_s
@@ -524,10 +532,10 @@ class Stage:
         return [item.get("message", "") for item in items if item["involvedObject"].get("name") == name]
 
     async def container(self, pod: str, name: str = "", namespace: str = "default") -> StagedContainer:
-        """What the runtime gave a container; without a name the pod's first.
+        """What the runtime gave a container. Without a name it is the pod's first container.
 
         Raises:
-            StageError: It has not been created yet.
+            StageError: The container has not been created yet.
         """
         found: dict[str, Any] = await self.call("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}")
         name = name or found["spec"]["containers"][0]["name"]
@@ -544,7 +552,7 @@ class Stage:
         )
 
     async def log(self, pod: str, container: str, namespace: str = "default") -> str:
-        """What a container has printed; empty before it started."""
+        """The output of a container; empty before it has started."""
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log?container={container}"
         try:
             text = await self.call("GET", path)
@@ -554,7 +562,7 @@ class Stage:
 
 
 def refusal_of(pod: Mapping[str, Any]) -> str:
-    """Why a pod is not running, in the words its status has; empty when it does not say."""
+    """Why a pod is not running, from its status; empty if the status does not say."""
     status = pod.get("status", {})
     for condition in status.get("conditions", []):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":

@@ -1,4 +1,4 @@
-"""`VendorSuite`: all suites in one class, and the guard against leaving out a test in silence."""
+"""`VendorSuite`: all suites in one class, and a test that no standard test was replaced without a reason."""
 
 # ruff: noqa: S101 - these are tests
 from __future__ import annotations
@@ -32,7 +32,7 @@ SUITES: tuple[type, ...] = (
 
 
 def standard_tests() -> dict[str, type]:
-    """Every test of the kit, by name, with the suite it belongs to."""
+    """Name of each test of the kit → the suite that defines it."""
     return {name: suite for suite in SUITES for name in vars(suite) if name.startswith("test_")}
 
 
@@ -47,7 +47,7 @@ class VendorSuite(
     BudgetSuite,
     AllocateSuite,
 ):
-    """Inherit, fill in the fixture ``vendor`` (and ``node_side``), done.
+    """All tests of the kit. Inherit from it and define the fixture ``vendor``, and ``node_side`` if there is one.
 
     Example:
         >>> class TestAcme(VendorSuite):
@@ -59,7 +59,7 @@ class VendorSuite(
     """
 
     def test_no_standard_test_was_replaced_in_silence(self) -> None:
-        """A test that does not apply is overridden with ``@pytest.mark.xfail(reason=…)``, never dropped."""
+        """A test that does not apply must be overridden with ``@pytest.mark.xfail(reason=…)``, never removed."""
         replaced = [
             name
             for name, suite in standard_tests().items()

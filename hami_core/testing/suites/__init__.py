@@ -1,1 +1,1 @@
-"""One module per subject of the conformance kit."""
+"""The suites of the conformance kit: one module for each subject."""

@@ -1,4 +1,4 @@
-"""From what the user wrote to numbers, or to an error the user understands."""
+"""Admission: a vendor turns the user's text into numbers, or into an error that the user understands."""
 
 # ruff: noqa: S101 - these are tests
 from __future__ import annotations
@@ -23,10 +23,10 @@ POD = PodFacts("default", "pod", "uid")
 
 
 class AdmissionSuite(VendorCase):
-    """Requests and admission."""
+    """Tests of requests and admission."""
 
     def test_one_device_is_one_device(self, loaded: LoadedVendor) -> None:
-        """The count resource alone makes a request."""
+        """A container that sets only the count resource makes a request."""
         for family in loaded.families:
             container = ContainerSpec("main", ContainerKind.APP, {family.resources.count: "1"})
             request = loaded.parse_request(container, POD, family)
@@ -34,7 +34,7 @@ class AdmissionSuite(VendorCase):
             assert request.count >= 1
 
     def test_container_that_asks_for_nothing_gets_nothing(self, loaded: LoadedVendor) -> None:
-        """No resource of the vendor, no request, no mutation that says otherwise."""
+        """A container without a resource of the vendor makes no request, and the mutation does not use devices."""
         container = ContainerSpec("main", ContainerKind.APP, {"cpu": "1", "memory": "1Gi"})
         for family in loaded.families:
             assert loaded.parse_request(container, POD, family) is None
@@ -43,7 +43,7 @@ class AdmissionSuite(VendorCase):
 
     @pytest.mark.parametrize("amount", ["-1", "1.5", "99999999999999999999", "abc", "", "1Qx"])
     def test_impossible_count_is_refused_by_name(self, loaded: LoadedVendor, amount: str) -> None:
-        """The error names the resource, so that the user finds the line."""
+        """The error names the resource, so that the user finds the line of the manifest."""
         for family in loaded.families:
             container = ContainerSpec("main", ContainerKind.APP, {family.resources.count: amount})
             with pytest.raises(RequestError) as raised:
@@ -53,7 +53,7 @@ class AdmissionSuite(VendorCase):
     @RELAXED
     @given(data=st.data())
     def test_request_is_never_less_than_the_limit(self, loaded: LoadedVendor, data: st.DataObject) -> None:
-        """Rounding up is fine. Less than the user wrote is a mistake in the unit: amounts are MiB and percent."""
+        """A vendor may round up. A smaller amount points to a wrong unit: amounts are MiB and percent."""
         family = data.draw(st.sampled_from(loaded.families))
         container = data.draw(samples.plain_containers(family))
         try:
@@ -76,20 +76,20 @@ class AdmissionSuite(VendorCase):
     def test_requests_are_total_and_bounded(
         self, loaded: LoadedVendor, reporter: FailureLog, data: st.DataObject
     ) -> None:
-        """Any amounts and annotations give a bounded request, none, or a `RequestError`; nothing else."""
+        """For any amounts and annotations the answer is a bounded request, None, or a `RequestError`."""
         container = data.draw(samples.odd_containers(loaded.families))
         pod = data.draw(samples.pods(loaded.families))
         for family in loaded.families:
             try:
                 loaded.parse_request(container, pod, family)
             except RequestError as error:
-                assert str(error)  # noqa: PT017 - raising is one of two right answers
+                assert str(error)  # noqa: PT017 - raising is also a right answer
         reporter.check()
 
     @RELAXED
     @given(data=st.data())
     def test_admission_is_total(self, loaded: LoadedVendor, reporter: FailureLog, data: st.DataObject) -> None:
-        """Any container is changed, left alone or refused; the same one twice in the same way."""
+        """Any container is changed, left alone or refused. The same container gets the same answer twice."""
         container = data.draw(samples.odd_containers(loaded.families))
         pod = data.draw(samples.pods(loaded.families))
         answers: list[object] = []

@@ -1,4 +1,4 @@
-"""The node side: devices are found, advertised so that the scheduler side reads them back, and handed out."""
+"""The node side: it discovers devices, advertises them to the scheduler side, and allocates them to containers."""
 
 # ruff: noqa: S101 - these are tests
 from __future__ import annotations
@@ -25,16 +25,16 @@ _HOOKS = {"prestart", "createRuntime", "createContainer", "startContainer", "pos
 
 
 class AllocateSuite(VendorCase):
-    """Needs the fixture ``node_side``."""
+    """Tests of the node side. They need the fixture ``node_side``."""
 
     def test_devices_are_discovered(self, node_loaded: LoadedVendor) -> None:
-        """At least one here, the same ones again."""
+        """`discover` finds at least one device here. A second call finds the same devices."""
         devices = node_loaded.discover()
         assert devices
         assert node_loaded.discover() == devices
 
     def test_scheduler_reads_back_what_the_node_advertises(self, node_loaded: LoadedVendor) -> None:
-        """Annotations and capacity a node gets make `register` answer the very devices `discover` found."""
+        """From the annotations and capacity of `advertise`, `register` reads the devices that `discover` found."""
         devices = node_loaded.discover()
         said = node_loaded.advertise(devices)
         capacity = {name: str(len(slots)) for name, slots in said.slots.items()}
@@ -42,7 +42,7 @@ class AllocateSuite(VendorCase):
         assert [_essence(device) for device in found] == [_essence(device) for device in devices]
 
     def test_slots_are_named_after_their_device(self, node_loaded: LoadedVendor) -> None:
-        """Slot ids keep HAMi's form ``<uuid>-<k>``, as many a device as it has slots."""
+        """Slot ids have HAMi's form ``<uuid>-<k>``. Each device has as many ids as slots."""
         devices = node_loaded.discover()
         said = node_loaded.advertise(devices)
         assert not illegal_keys((*said.annotations, *said.labels)), "advertise: illegal keys of annotations or labels"
@@ -54,19 +54,19 @@ class AllocateSuite(VendorCase):
                 assert owners.count(device.id) == device.slots, f"{resource}: slots of {device.id}"
 
     def test_unhealthy_device_has_unhealthy_slots(self, node_loaded: LoadedVendor) -> None:
-        """What `advertise` is told, the kubelet is told."""
+        """`advertise` passes the health of devices on to the kubelet."""
         devices = [replace(device, healthy=False) for device in node_loaded.discover()]
         for slots in node_loaded.advertise(devices).slots.values():
             assert not any(healthy for healthy, _ in slots.values())
 
     def test_allocate_answers_the_same_again(self, node_loaded: LoadedVendor) -> None:
-        """It is called again after a crash, a reboot, an upgrade; a running container must not change."""
+        """The agent repeats `allocate` after a crash, a reboot or an upgrade. A running container must not change."""
         for device in node_loaded.discover():
             slices = (_slice(device),)
             assert node_loaded.allocate(slices, _container()) == node_loaded.allocate(slices, _container())
 
     def test_edits_are_well_formed_and_keep_off_the_host(self, node_loaded: LoadedVendor) -> None:
-        """Absolute paths, legal names, nothing of the kubelet, the runtime or the kernel's control files."""
+        """Paths are absolute and names legal. No file of the kubelet, the runtime or the kernel's controls is mounted."""
         for device in node_loaded.discover():
             edits = node_loaded.allocate((_slice(device),), _container())
             for name in edits.env:
@@ -86,7 +86,7 @@ class AllocateSuite(VendorCase):
     def test_hooks_of_the_node_print_and_change_nothing(
         self, node_loaded: LoadedVendor, capfd: pytest.CaptureFixture[str]
     ) -> None:
-        """The agent's output is its log; devices and containers are shared with other calls."""
+        """The agent's output is its log, so hooks must not print. Other calls share their arguments."""
         devices = node_loaded.discover()
         container = _container()
         calls: list[tuple[str, partial[Any]]] = [
@@ -107,17 +107,17 @@ class AllocateSuite(VendorCase):
             assert not out + err, f"{hook} prints {(out + err).splitlines()[0]!r}"
 
     def test_release_may_be_repeated(self, node_loaded: LoadedVendor) -> None:
-        """Also for a container that never got anything."""
+        """`release` may be called twice, and for a container that never got anything."""
         container = _container()
         for _ in range(2):
             node_loaded.release(container)
 
     def test_tending_nothing_is_fine(self, node_loaded: LoadedVendor) -> None:
-        """Also without any container."""
+        """`tend` may be called without any container."""
         node_loaded.tend({}, {}, {})
 
     def test_health_and_metrics_speak_of_known_devices(self, node_loaded: LoadedVendor) -> None:
-        """Health of the devices asked about, samples with names a scraper accepts."""
+        """`health` answers only for the given devices. Names of samples are legal for Prometheus."""
         devices = node_loaded.discover()
         assert {change.device_id for change in node_loaded.health(devices)} <= {device.id for device in devices}
         for sample in node_loaded.metrics({}, {}):

@@ -1,4 +1,4 @@
-"""What hooks cost: counted in Python calls, not in time, so that the verdict is the same on every machine."""
+"""The cost of hooks, counted in function calls and not in time, so that the result is the same on every machine."""
 
 # ruff: noqa: S101 - these are tests
 from __future__ import annotations
@@ -30,16 +30,17 @@ LIMITS: Final = {
     "account": 2_000,
     "score_node": 2_000,
 }
-"""Function calls one call of a hook may make. A call costs about 0.1 µs; `check_uuid` may run 40,000 times a Filter."""
+"""Function calls that one call of a hook may make. Each costs about 0.1 µs; one Filter may call `check_uuid` 40,000
+times."""
 
 
 class BudgetSuite(VendorCase):
-    """Cost of the scheduler side."""
+    """Tests of the cost of scheduler-side hooks."""
 
     def test_hooks_stay_within_their_budget(
         self, loaded: LoadedVendor, nodes: tuple[NodeFacts, ...], devices: tuple[Device, ...]
     ) -> None:
-        """Counts Python and C calls of each hook's second run."""
+        """Count the Python and C calls of each hook's second run."""
         for hook, call in scheduler_calls(loaded, nodes, devices):
             _counted(call)
             calls = _counted(call)

@@ -1,4 +1,4 @@
-"""Capabilities: what is declared has to be true, what is missing has to be declared missing."""
+"""Capabilities: a declared capability must work, and a missing one must be declared as missing."""
 
 # ruff: noqa: S101 - these are tests
 from __future__ import annotations
@@ -28,21 +28,21 @@ _PARTLY = {Support.FULL, Support.PARTIAL}
 
 
 class CapabilitySuite(VendorCase):
-    """Declared against shown."""
+    """Tests of declared capabilities."""
 
     def test_something_is_declared(self, loaded: LoadedVendor) -> None:
-        """The declaration is what ``hami plugins`` and the docs show."""
+        """``hami plugins`` and the docs show the declarations."""
         for family in loaded.families:
             assert family.capabilities, f"family {family.word} declares no capabilities"
 
     def test_less_than_full_support_has_a_reason(self, loaded: LoadedVendor) -> None:
-        """People read the reason where they would have used the feature."""
+        """Users read the reason when they want to use the feature."""
         for family in loaded.families:
             for capability, grade in family.capabilities.items():
                 assert grade.support is Support.FULL or grade.reason, f"{family.word}: {capability} needs a reason"
 
     def test_declared_support_has_its_names(self, loaded: LoadedVendor) -> None:
-        """A capability pods ask for by a resource or an annotation needs that name."""
+        """A capability that pods request by a resource or an annotation needs the name of it."""
         for family in loaded.families:
             for capability, (attribute, value) in _NEEDS.items():
                 grade = family.capabilities.get(capability)
@@ -50,7 +50,7 @@ class CapabilitySuite(VendorCase):
                     assert value(family), f"{family.word} declares {capability} and has no {attribute}"
 
     def test_uuid_selectors_select(self, loaded: LoadedVendor, devices: tuple[Device, ...]) -> None:
-        """A "use" annotation that names one device admits it and no other; "nouse" the reverse."""
+        """A "use" annotation that names one device admits only this device. "nouse" admits every other device."""
         for family, device in _declaring(loaded, devices, Capability.UUID_SELECTORS):
             for pair in family.uuid_selectors:
                 for key, fits in ((pair.use, device.id), (pair.nouse, "another")):
@@ -59,7 +59,7 @@ class CapabilitySuite(VendorCase):
                     assert _uuid(loaded, family, {key: device.id}, other) is not None
 
     def test_type_selectors_select(self, loaded: LoadedVendor, devices: tuple[Device, ...]) -> None:
-        """A "use" annotation that names a model admits it; "nouse" refuses it."""
+        """A "use" annotation that names a model admits it. A "nouse" annotation refuses it."""
         for family, device in _declaring(loaded, devices, Capability.TYPE_SELECTORS):
             for pair in family.type_selectors:
                 assert _type(loaded, family, {pair.use: device.type}, device.kind) is None
@@ -70,7 +70,7 @@ class CapabilitySuite(VendorCase):
 def _declaring(
     loaded: LoadedVendor, devices: tuple[Device, ...], capability: Capability
 ) -> list[tuple[Family, Device]]:
-    """One device of each family that declares a capability as full."""
+    """One device of each family that declares a capability as fully supported."""
     found = []
     for family in loaded.families:
         grade = family.capabilities.get(capability)

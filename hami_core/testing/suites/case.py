@@ -1,4 +1,4 @@
-"""What every suite needs: the vendor under test, its nodes and its devices, as fixtures."""
+"""The fixtures of every suite: the vendor under test, its nodes and its devices."""
 
 # ruff: noqa: S101 - these are tests
 from __future__ import annotations
@@ -30,7 +30,7 @@ _load_errors_told: set[tuple[type, str]] = set()
 
 
 class FailureLog(Reporter):
-    """Keeps failed calls until the next `check`, so that a test says why a hook failed."""
+    """Keeps failed calls until the next `check`, so that a test can say why a hook failed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,23 +50,23 @@ class FailureLog(Reporter):
 
 
 class VendorCase:
-    """Fill in ``vendor``; the rest has working defaults."""
+    """Base class of all suites. Define the fixture ``vendor``; all others have working defaults."""
 
     config: ClassVar[Mapping[str, Any]] = EMPTY
-    """Sections of the device-config to test with. Without any, the vendor's defaults are tested."""
+    """Sections of device-config.yaml to test with. If empty, the tests use the vendor's defaults."""
 
     node_fixtures: ClassVar[str] = ""
-    """Glob, beside the test file, of Node manifests as the vendor's real node plugin leaves them, at least one per
-    device model. None: nodes are made up from the families' register keys and resource names."""
+    """Glob of Node manifests, relative to the test file: nodes to which the vendor's real node plugin has written, at
+    least one for each device model. If empty, nodes are made up from register keys and resource names."""
 
     @pytest.fixture
     def vendor(self) -> object:
-        """The scheduler-side object, as the entry point's class makes it."""
+        """The scheduler-side object: an instance of the entry point's class."""
         pytest.fail(f"{type(self).__name__} must define a fixture `vendor` that returns the vendor's object")
 
     @pytest.fixture
     def node_side(self) -> object | None:
-        """The node-side object, set up so that it finds at least one device here; None: not tested."""
+        """The node-side object. It must find at least one device here. None: the node side is not tested."""
         return None
 
     @pytest.fixture
@@ -76,12 +76,12 @@ class VendorCase:
 
     @pytest.fixture
     def reporter(self) -> FailureLog:
-        """Where failures of the vendor are counted."""
+        """Counts the vendor's failures."""
         return FailureLog()
 
     @pytest.fixture(autouse=True)
     def no_hook_failed(self, reporter: FailureLog) -> Iterator[None]:
-        """No test passes where a hook failed; where a test fails for it, the cause stands beside."""
+        """Fail each test during which a hook failed, with the cause of that failure."""
         yield
         try:
             reporter.check()
@@ -90,14 +90,14 @@ class VendorCase:
 
     @pytest.fixture
     def loaded(self, vendor: object, reporter: Reporter) -> LoadedVendor:
-        """The scheduler side, loaded as the scheduler would."""
+        """The scheduler side, loaded as the scheduler loads it."""
         return self._built([(vendor, source_of(vendor, VENDORS))], reporter)
 
     @pytest.fixture
     def node_loaded(
         self, vendor: object, node_side: object | None, node_context: NodeContext, reporter: Reporter
     ) -> LoadedVendor:
-        """Both sides, loaded as the agent would."""
+        """Both sides, loaded as the agent loads them."""
         if node_side is None:
             pytest.skip("the node side is not tested: the fixture `node_side` returns None")
         both = [(vendor, source_of(vendor, VENDORS)), (node_side, source_of(node_side, NODE))]
@@ -106,7 +106,7 @@ class VendorCase:
     def _built(
         self, objects: Sequence[tuple[object, Source]], reporter: Reporter, node: NodeContext | None = None
     ) -> LoadedVendor:
-        """The loaded vendor. The first test fails with what is wrong, the others are skipped for it."""
+        """The loaded vendor. If it cannot be loaded, the first test fails with the reason and the others are skipped."""
         try:
             return build_vendor(objects, [], self.config, reporter, node=node)
         except HamiError as error:
@@ -118,7 +118,7 @@ class VendorCase:
 
     @pytest.fixture
     def nodes(self, loaded: LoadedVendor) -> tuple[NodeFacts, ...]:
-        """The nodes to register."""
+        """The nodes that `register` reads."""
         if not self.node_fixtures:
             return samples.made_up_nodes(loaded.families)
         folder = Path(inspect.getfile(type(self))).parent
@@ -128,10 +128,10 @@ class VendorCase:
 
     @pytest.fixture
     def devices(self, loaded: LoadedVendor, nodes: tuple[NodeFacts, ...]) -> tuple[Device, ...]:
-        """Every device the vendor reads from its nodes."""
+        """All devices that the vendor reads from the nodes."""
         found: list[Device] = []
         for node in nodes:
-            # made-up nodes come in both of HAMi's formats, of which a vendor reads one
+            # Made-up nodes use both of HAMi's formats, and a vendor reads only one.
             with contextlib.nullcontext() if self.node_fixtures else contextlib.suppress(WireError):
                 found += loaded.register(node) or ()
         assert found, "register() finds no device on any node; give Node manifests in `node_fixtures`"
@@ -139,7 +139,7 @@ class VendorCase:
 
 
 def node_facts(manifest: Mapping[str, Any]) -> NodeFacts:
-    """What hooks see of a Node manifest."""
+    """The facts of a Node manifest that hooks receive."""
     metadata, status = manifest.get("metadata") or {}, manifest.get("status") or {}
     capacity = {key: str(value) for key, value in (status.get("capacity") or {}).items()}
     return NodeFacts(
@@ -152,7 +152,7 @@ def node_facts(manifest: Mapping[str, Any]) -> NodeFacts:
 
 
 def source_of(plugin: object, group: str) -> Source:
-    """The installed entry point that names the object's class, else one that stands for none."""
+    """The installed entry point that names the object's class; if there is none, a source without a distribution."""
     cls = type(plugin)
     for source, point in installed(group):
         if point.module.partition(".")[0] == cls.__module__.partition(".")[0] and point.load() is cls:

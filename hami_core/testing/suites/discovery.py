@@ -1,4 +1,4 @@
-"""The package: found by entry point, named properly, harmless to import."""
+"""The package: its entry points, its names, and that its import has no side effects."""
 
 # ruff: noqa: S101 - these are tests
 from __future__ import annotations
@@ -37,10 +37,10 @@ print("\\n".join(acts))
 
 
 class DiscoverySuite(VendorCase):
-    """The package itself."""
+    """Tests of the package."""
 
     def test_entry_point_names_this_class(self, vendor: object) -> None:
-        """The group hami.vendors of an installed distribution leads to the class under test."""
+        """An entry point of an installed distribution, in the group hami.vendors, names the class under test."""
         source = source_of(vendor, VENDORS)
         assert source.distribution, (
             f"no installed distribution has an entry point in group {VENDORS} for {source.target}; "
@@ -48,17 +48,17 @@ class DiscoverySuite(VendorCase):
         )
 
     def test_entry_point_name_is_legal(self, vendor: object) -> None:
-        """Lower case, digits and dashes: it becomes part of settings and file names."""
+        """The name has only lower case, digits and dashes, because settings and file names contain it."""
         problem = examine.entry_point_problem(source_of(vendor, VENDORS).name)
         assert not problem, problem
 
     def test_scheduler_side_has_no_hooks_of_the_node(self, vendor: object) -> None:
-        """The scheduler imports no driver, and the node side's class has none of the scheduler's rules."""
+        """The scheduler must not import a driver, so hooks of the node belong in the node side's class."""
         problem = examine.node_hooks_of_scheduler_side(vendor)
         assert not problem, problem
 
     def test_node_side_has_the_same_name(self, vendor: object, node_side: object | None) -> None:
-        """The two entry points of one vendor are found by their common name."""
+        """The loader finds the two entry points of a vendor by their common name."""
         scheduler_side = source_of(vendor, VENDORS)
         if node_side is not None and scheduler_side.distribution:
             found = source_of(node_side, NODE).name
@@ -69,11 +69,11 @@ class DiscoverySuite(VendorCase):
                 assert not problem, f"{source.name}: {problem}"
 
     def test_class_is_made_without_arguments(self, vendor: object) -> None:
-        """As the loader does it."""
+        """The loader calls the class without arguments."""
         type(vendor)()
 
     def test_states_a_version_of_the_contract_we_have(self, vendor: object) -> None:
-        """``api_version = (major, minor)`` of the contract it was written for."""
+        """The class states ``api_version = (major, minor)``: the contract that it was written for."""
         problem = examine.missing_api_version(vendor)
         assert not problem, problem
         stated = api_version(type(vendor))
@@ -81,23 +81,23 @@ class DiscoverySuite(VendorCase):
         assert stated[0] == API_VERSION[0], f"is built for hook API {stated}, this is {API_VERSION}"
 
     def test_importing_the_scheduler_side_touches_no_device(self, vendor: object) -> None:
-        """No driver library, device file, connection or process: schedulers run on machines without devices."""
+        """The import uses no driver library, device file, connection or process: schedulers have no devices."""
         command = [sys.executable, "-c", _PROBE, type(vendor).__module__]
         done = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_LIMIT_S, check=False)
         assert done.returncode == 0, done.stderr
         assert not done.stdout.strip(), f"importing {type(vendor).__module__}: {done.stdout.strip()}"
 
     def test_names_are_legal_in_kubernetes(self, loaded: LoadedVendor) -> None:
-        """Resource names are extended resources, annotation keys are qualified names."""
+        """Resource names must be extended resources, and annotation keys qualified names."""
         problems = [text for family in loaded.families for text in examine.name_problems(family)]
         assert not problems, "; ".join(problems)
 
     def test_allocation_keys_are_protected(self, loaded: LoadedVendor) -> None:
-        """The admission policy refuses keys of HAMi's form to users; another key could be forged."""
+        """The admission policy forbids users to write keys of HAMi's form. Any other key could be forged."""
         problems = [text for text in map(examine.allocated_key_problem, loaded.families) if text]
         assert not problems, "; ".join(problems)
 
     def test_families_are_the_same_each_time(self, loaded: LoadedVendor) -> None:
-        """They depend on the configuration alone."""
+        """The families depend only on the configuration."""
         assert loaded.families
         assert check_families(loaded.families, loaded.source) == loaded.families

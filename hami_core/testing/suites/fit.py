@@ -1,4 +1,4 @@
-"""The rules on devices: total, repeatable, and never easier for who asks for more."""
+"""The rules on devices: they answer every input, always in the same way, and never favour a larger request."""
 
 # ruff: noqa: S101 - these are tests
 from __future__ import annotations
@@ -29,14 +29,14 @@ POLICIES = st.sampled_from(sorted(DEVICE_POLICIES))
 
 
 class FitSuite(VendorCase):
-    """Checks on kinds, ids and candidates."""
+    """Tests of the checks on kinds, ids and candidates."""
 
     @RELAXED
     @given(data=st.data())
     def test_checks_are_total_and_repeatable(
         self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: FailureLog, data: st.DataObject
     ) -> None:
-        """Any declared annotation, any device: None or a reason, the same one again."""
+        """For any declared annotation and any device, the answer is None or a reason. It is the same twice."""
         rules, request = _asked(loaded, data)
         device = data.draw(st.sampled_from(devices))
         kind = data.draw(st.sampled_from([device.kind, DeviceKind(request.family, ""), DeviceKind("?", "?", "?")]))
@@ -59,7 +59,7 @@ class FitSuite(VendorCase):
     def test_asking_for_more_never_helps(
         self, loaded: LoadedVendor, devices: tuple[Device, ...], data: st.DataObject
     ) -> None:
-        """A device refused to a request is refused to one with more memory or cores."""
+        """A device that is refused to a request is also refused to a request with more memory or cores."""
         rules, request = _asked(loaded, data)
         usage = data.draw(samples.usages(data.draw(st.sampled_from(devices))))
         more = replace(
@@ -75,7 +75,7 @@ class FitSuite(VendorCase):
     def test_mask_agrees_with_the_filter(
         self, loaded: LoadedVendor, devices: tuple[Device, ...], data: st.DataObject
     ) -> None:
-        """`fit_mask` and `custom_filter` are one rule written twice."""
+        """`fit_mask` and `custom_filter` are two forms of one rule, so they must agree."""
         rules, request = _asked(loaded, data)
         if rules.fit_mask is None:
             pytest.skip("the vendor has no fit_mask")
@@ -90,7 +90,7 @@ class FitSuite(VendorCase):
     def test_booked_slice_stays_on_its_device(
         self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: FailureLog, data: st.DataObject
     ) -> None:
-        """What `account` makes of a slice is on the same device and never larger than the device."""
+        """The slice that `account` returns is on the same device and never larger than the device."""
         rules, request = _asked(loaded, data)
         if rules.account is None:
             pytest.skip("the vendor has no account")
@@ -109,7 +109,7 @@ class FitSuite(VendorCase):
     def test_choice_is_among_the_candidates(
         self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: FailureLog, data: st.DataObject
     ) -> None:
-        """`choose` answers positions, as many as were asked for, a reason, or leaves it to the policy."""
+        """`choose` returns as many positions as were requested, or a reason, or leaves the choice to the policy."""
         rules, request = _asked(loaded, data)
         if rules.choose is None:
             pytest.skip("the vendor has no choose")
@@ -124,7 +124,7 @@ class FitSuite(VendorCase):
     def test_choice_is_well_formed_whatever_the_links(
         self, loaded: LoadedVendor, devices: tuple[Device, ...], data: st.DataObject
     ) -> None:
-        """`choose` on more devices than the nodes have, with links that these may lack: only its answer is judged."""
+        """`choose` gets more devices than the nodes have, with links that those may lack. Only the answer is judged."""
         rules, request = _asked(loaded, data)
         if rules.choose is None:
             pytest.skip("the vendor has no choose")
@@ -135,7 +135,7 @@ class FitSuite(VendorCase):
         try:
             answer = loaded.choose.answer((wanted, row, data.draw(POLICIES)))
         except VendorError:
-            return  # devices that no node of this vendor has
+            return  # no node of this vendor has such devices
         if answer is not None:
             try:
                 choice(answer, wanted.count, row, may_refuse=not rules.family.choose_is_preference)
@@ -144,7 +144,7 @@ class FitSuite(VendorCase):
 
 
 def _asked(loaded: LoadedVendor, data: st.DataObject) -> tuple[VendorRules, Request]:
-    """One family's rules, and a request as the vendor itself parses it."""
+    """The rules of one family, and a request that the vendor has parsed."""
     rules = data.draw(st.sampled_from(loaded.rules()))
     container = data.draw(samples.plain_containers(rules.family))
     try:

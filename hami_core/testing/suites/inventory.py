@@ -1,4 +1,4 @@
-"""`register`: total on whatever stands on a node, and true to what the vendor's node plugin writes."""
+"""`register`: it answers every node object, and reads what the vendor's node plugin writes."""
 
 # ruff: noqa: S101 - these are tests
 from __future__ import annotations
@@ -27,13 +27,12 @@ RELAXED = settings(
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.differing_executors],
 )
-"""The same examples on every machine. Fixtures are read only, so that one instance serves all examples.
-
-A failure ends a test at once: shrinking it and looking for others took minutes, and reported exceptions in groups."""
+"""Settings of hypothesis that give the same examples on every machine. Examples only read the fixtures, so they can
+share one instance. The first failure ends a test: shrinking took minutes, and reported exceptions in groups."""
 
 
 class InventorySuite(VendorCase):
-    """From node objects to devices."""
+    """Tests of reading devices from node objects."""
 
     def test_devices_are_found(self, devices: tuple[Device, ...]) -> None:
         """Every device has slots, a type and something to share."""
@@ -42,11 +41,11 @@ class InventorySuite(VendorCase):
             assert device.type, device
 
     def test_node_without_the_vendors_traces_has_no_devices(self, loaded: LoadedVendor) -> None:
-        """An empty node object is nobody's business."""
+        """An empty node object has no devices."""
         assert not loaded.register(NodeFacts("empty"))
 
     def test_same_node_gives_the_same_devices(self, loaded: LoadedVendor, nodes: tuple[NodeFacts, ...]) -> None:
-        """Called again, also in another order, it answers the same."""
+        """A second call gives the same devices, also if the nodes come in another order."""
         first = {node.name: _register(loaded, node) for node in nodes}
         assert {node.name: _register(loaded, node) for node in reversed(nodes)} == first
 
@@ -55,7 +54,7 @@ class InventorySuite(VendorCase):
     def test_register_is_total(
         self, loaded: LoadedVendor, nodes: tuple[NodeFacts, ...], reporter: FailureLog, data: st.DataObject
     ) -> None:
-        """Any text in any key gives devices, nothing, or a `WireError`; nothing else."""
+        """For any text in any key the answer is devices, nothing, or a `WireError`."""
         node = data.draw(st.sampled_from(nodes))
         keys = sorted({*node.annotations, *node.labels, *(f.register_key for f in loaded.families if f.register_key)})
         names = sorted({*node.capacity, *(name for family in loaded.families for name in family.resources.names())})
@@ -73,7 +72,7 @@ class InventorySuite(VendorCase):
     def test_register_survives_half_written_annotations(
         self, loaded: LoadedVendor, nodes: tuple[NodeFacts, ...], reporter: FailureLog, data: st.DataObject
     ) -> None:
-        """A real annotation that was cut off, doubled or had a character changed."""
+        """`register` gets real annotations that were cut off or doubled, or have one wrong character."""
         node = data.draw(st.sampled_from([node for node in nodes if node.annotations] or list(nodes)))
         damaged = {key: data.draw(_damaged(text)) for key, text in node.annotations.items()}
         _register(loaded, NodeFacts(node.name, damaged, node.labels, node.capacity, node.allocatable))

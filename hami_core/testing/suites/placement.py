@@ -1,4 +1,4 @@
-"""The vendor under the real scheduler rules: pods are placed, and no device gives more than it has."""
+"""The vendor's rules in the real scheduler: pods are placed, and no device is overbooked."""
 
 # ruff: noqa: S101 - these are tests
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class PlacementSuite(VendorCase):
-    """Filter and Bind with the vendor's rules."""
+    """Tests of Filter and Bind with the vendor's rules."""
 
     def test_smallest_pod_is_scheduled(self, loaded: LoadedVendor, devices: tuple[Device, ...]) -> None:
-        """The smallest number of devices that the vendor gives, of each family that has one, nothing else said."""
+        """A pod that asks for the smallest possible number of devices fits, in each family with devices."""
         inventory = _inventory(loaded, devices)
         for family in loaded.families:
             ids = {device.id for device in devices if device.family == family.word}
@@ -47,7 +47,7 @@ class PlacementSuite(VendorCase):
     def test_no_device_is_overbooked(
         self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: FailureLog, data: st.DataObject
     ) -> None:
-        """Whatever is booked, in whatever order: slots, memory and cores stay within each device."""
+        """After any bookings in any order, the used slots, memory and cores of each device stay within its size."""
         inventory = _inventory(loaded, devices)
         for number in range(data.draw(st.integers(1, 12))):
             family = data.draw(st.sampled_from(loaded.families))
@@ -67,9 +67,9 @@ class PlacementSuite(VendorCase):
 def _smallest(
     loaded: LoadedVendor, inventory: Inventory, family: Family, most: int
 ) -> tuple[PodRequest, FilterOutcome]:
-    """A pod that asks for one device, or for the fewest that the vendor gives together, and what Filter says of it.
+    """A pod that asks for the smallest number of devices that fits, and Filter's answer to it.
 
-    Where no number of devices is given, the pod that asks for one.
+    If no number fits, it is the pod that asks for one device.
     """
     first: tuple[PodRequest, FilterOutcome] | RequestError | None = None
     for count in range(1, most + 1):
@@ -90,7 +90,7 @@ def _smallest(
 
 
 def _inventory(loaded: LoadedVendor, devices: tuple[Device, ...]) -> Inventory:
-    """One node that has every device once."""
+    """An inventory with one node that has every device once."""
     by_family: dict[str, dict[str, Device]] = defaultdict(dict)
     for device in devices:
         by_family[device.family].setdefault(device.id, device)

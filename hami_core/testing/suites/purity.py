@@ -1,4 +1,4 @@
-"""Scheduler-side hooks are pure: they touch, change, print and keep nothing; same input, same answer."""
+"""Scheduler-side hooks are pure: they have no side effects, keep no memory, and give the same answer twice."""
 
 # ruff: noqa: S101 - these are tests
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 
 class PuritySuite(VendorCase):
-    """What hooks touch beside their arguments."""
+    """Tests for side effects of hooks."""
 
     def test_hooks_touch_nothing_but_their_arguments(
         self, loaded: LoadedVendor, nodes: tuple[NodeFacts, ...], devices: tuple[Device, ...]
     ) -> None:
-        """Each hook once to let it import what it needs, then once watched."""
+        """Each hook runs twice: first to let it import modules, then watched."""
         for hook, call in scheduler_calls(loaded, nodes, devices):
             first = _outcome(call)
             with watched() as acts:
@@ -51,7 +51,7 @@ class PuritySuite(VendorCase):
     def test_hooks_leave_their_arguments_alone(
         self, loaded: LoadedVendor, nodes: tuple[NodeFacts, ...], devices: tuple[Device, ...]
     ) -> None:
-        """What is handed in is shared with others."""
+        """Other calls share the arguments, so hooks must not change them."""
         for hook, call in scheduler_calls(loaded, nodes, devices):
             before = repr((call.args, nodes, devices))
             _outcome(call)
@@ -65,7 +65,7 @@ class PuritySuite(VendorCase):
         devices: tuple[Device, ...],
         capfd: pytest.CaptureFixture[str],
     ) -> None:
-        """The scheduler's output is its log; a line a call would fill it."""
+        """The scheduler's output is its log. A line for each call would fill it."""
         for hook, call in scheduler_calls(loaded, nodes, devices):
             capfd.readouterr()
             _outcome(call)
@@ -75,7 +75,7 @@ class PuritySuite(VendorCase):
     def test_hooks_keep_no_memory(
         self, vendor: object, loaded: LoadedVendor, nodes: tuple[NodeFacts, ...], devices: tuple[Device, ...]
     ) -> None:
-        """The scheduler runs for months; a bounded cache is fine."""
+        """The scheduler runs for months, so hooks must not keep memory for each call. A bounded cache is allowed."""
         package = str(Path(inspect.getfile(type(vendor))).parent)
         seen: set[str] = set()
         for hook, call in scheduler_calls(loaded, nodes, devices):
@@ -88,8 +88,8 @@ class PuritySuite(VendorCase):
 def scheduler_calls(
     loaded: LoadedVendor, nodes: tuple[NodeFacts, ...], devices: tuple[Device, ...]
 ) -> Iterator[tuple[str, partial[Any]]]:
-    """A typical call of every scheduler-side hook."""
-    pod = PodFacts("default", "pod", "uid", {})  # a dict, so that a hook that changes it is seen to do so
+    """Name and typical call of every scheduler-side hook."""
+    pod = PodFacts("default", "pod", "uid", {})  # a dict, so that a hook's change to it shows
     for node in nodes:
         yield "register", partial(loaded.register, node)
     for rules in loaded.rules():
@@ -119,7 +119,7 @@ def scheduler_calls(
 
 
 def _mask(fit_mask: Callable[..., Any], request: Request, usage: DeviceUsage) -> list[list[bool]] | None:
-    """The vectorised rule on one device, as plain data."""
+    """The answer of `fit_mask` for one device, as plain data."""
     device = usage.device
     values = {
         "total_memory": device.memory_mib,
@@ -136,7 +136,7 @@ def _mask(fit_mask: Callable[..., Any], request: Request, usage: DeviceUsage) ->
 
 
 def _difference(before: str, after: str) -> str:
-    """The part of the second text where the two differ."""
+    """Short extracts of both texts around the first difference."""
     start = next(
         (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
     )
