@@ -1,7 +1,7 @@
 """An embedded cluster for tests, demos and vendor authors: API server, kube-scheduler loop, kubelets, faults.
 
-It is a test double, not a second Kubernetes: it does what this project's parts can tell apart, as the real one does
-it, and no more. Every part is a process of its own that can be killed and restarted; nothing here knows a vendor.
+It is a test double, not a second Kubernetes. It imitates only behaviour that this project's parts can observe. Every
+part is a process of its own, which tests can kill and restart. Nothing here depends on a vendor.
 """
 
 from __future__ import annotations

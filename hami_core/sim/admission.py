@@ -1,4 +1,4 @@
-"""Admission: who asks for what, which webhooks and policies it concerns, the AdmissionReview, what answers do."""
+"""Admission of requests: find the webhooks that match, send them an AdmissionReview, and apply their answers."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class WebhookError(Exception):
 
 @dataclass(frozen=True)
 class Attributes:
-    """What admission is told of a request.
+    """A request as admission sees it.
 
     Args:
         resource: Kind of the object in the path.
         subresource: ``status``, ``binding`` …; empty for the object itself.
         operation: ``CREATE`` or ``UPDATE``.
-        name: The object's name; empty while it is yet to be generated.
+        name: The object's name; empty if the server will generate it.
         namespace: Its namespace.
-        obj: The object, for a Binding the Binding.
+        obj: The object. For a binding it is the Binding.
         old: The object before an update.
         user: `userInfo` of the caller.
         options: Options of the request, such as ``fieldManager``.
-        dry_run: Whether nothing is to be kept.
-        path: Plural in the path where it is not the resource's own (``bindings``).
+        dry_run: Whether the server must not store the result.
+        path: Plural in the path, if it is not the resource's own (``bindings``).
     """
 
     resource: Resource
@@ -67,7 +67,7 @@ class Attributes:
         return f"{self.plural}/{self.subresource}" if self.subresource else self.plural
 
     def review(self) -> Object:
-        """The request as an AdmissionReview and CEL's ``request`` have it."""
+        """The request in the form of an AdmissionReview and of CEL's ``request``."""
         kind = {
             "group": self.resource.group,
             "version": self.resource.version,
@@ -106,7 +106,7 @@ def rule_matches(rule: Object, asked: Attributes) -> bool:
 
 
 def selectors_match(store: Store, match: Object, asked: Attributes) -> bool:
-    """Whether `namespaceSelector` and `objectSelector` let a request through; either object, new or old, will do."""
+    """Whether `namespaceSelector` and `objectSelector` match a request. Either the new or the old object may match."""
     space = store.get(NAMESPACES, "", asked.namespace) or {"metadata": {}}
     found = [o["metadata"].get("labels") or {} for o in (asked.obj, asked.old) if o is not None]
     return selection.label_object(match.get("namespaceSelector"), space["metadata"].get("labels") or {}) and any(
@@ -115,13 +115,13 @@ def selectors_match(store: Store, match: Object, asked: Attributes) -> bool:
 
 
 def known(store: Store, asked: Attributes) -> Object:
-    """CEL's variables."""
+    """Values of CEL's variables for a request."""
     space = store.get(NAMESPACES, "", asked.namespace)
     return {"object": asked.obj, "oldObject": asked.old, "request": asked.review(), "namespaceObject": space}
 
 
 def webhooks_for(store: Store, asked: Attributes) -> list[Object]:
-    """The webhooks whose rules and selectors match, in the server's order: configurations by name, then as listed."""
+    """The webhooks whose rules and selectors match, in the server's order: configurations by name, then by position."""
     return [
         webhook
         for configuration in store.all(WEBHOOKS)
@@ -133,7 +133,10 @@ def webhooks_for(store: Store, asked: Attributes) -> list[Object]:
 
 @cache
 def _trust(bundle: str) -> ssl.SSLContext:
-    """Kept by bundle: reading the machine's own certificates takes 80 ms, and a kept context keeps connections."""
+    """TLS settings for a CA bundle.
+
+    They are cached: reading the machine's certificates takes 80 ms, and connections are reused only within one context.
+    """
     return ssl.create_default_context(cadata=base64.b64decode(bundle).decode() if bundle else None)
 
 
@@ -191,7 +194,7 @@ def _response(content: bytes, uid: str) -> Object:
 
 
 def internal(text: str) -> ApiError:
-    """500 in the server's form."""
+    """Error 500 in the server's form."""
     return ApiError(500, "InternalError", f"Internal error occurred: {text}", causes=[{"message": text}])
 
 
@@ -206,11 +209,11 @@ def _denied(name: str, response: Object) -> ApiError:
 async def admit(
     session: aiohttp.ClientSession, store: Store, asked: Attributes, default: Callable[[Object], None]
 ) -> tuple[Object, list[str]]:
-    """Sends an object through the webhooks that want it.
+    """Sends an object through the webhooks that match.
 
     Args:
-        session: Connections to use.
-        store: Where webhooks and namespaces are.
+        session: HTTP session for the calls.
+        store: Store with webhooks and namespaces.
         asked: The request.
         default: Fills in defaults of a patched object, in place.
 
@@ -253,7 +256,7 @@ def _operations(response: Object) -> Any:  # noqa: ANN401 - JSON
 
 
 def _patched(obj: Object, operations: Any, default: Callable[[Object], None]) -> Object:  # noqa: ANN401 - JSON
-    """A patch that does not fit is nobody's failure to call: no policy passes over it."""
+    """Applies a webhook's patch. A patch that does not apply is an error under every failurePolicy."""
     try:
         patched: Object = patch.json_patch(copy.deepcopy(obj), operations)
         default(patched)

@@ -1,7 +1,7 @@
 """The API server: HTTP in front of the store.
 
-Paths, verbs, status codes and texts are Kubernetes'; `strategy` holds what happens to objects on the way in.
-Under ``/sim/`` it takes faults and tells what was asked of it.
+Paths, verbs, status codes and texts are Kubernetes'. `strategy` changes and checks objects before they are stored.
+Under ``/sim/`` tests set faults and read counts of requests.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ApiServer:
 
     Args:
         store: Objects and history.
-        copy_binding_labels: Whether a Binding's labels go to the pod, as from Kubernetes 1.35 on.
+        copy_binding_labels: Whether a Binding's labels are copied to the pod, as Kubernetes does since 1.35.
         bookmark_seconds: Time between bookmarks on a watch that asked for them.
     """
 
@@ -87,7 +87,7 @@ class ApiServer:
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as self._session:
             yield
 
-    # ---- the way in
+    # ---- dispatch
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         if request.path in {"/healthz", "/livez", "/readyz"}:
@@ -119,7 +119,7 @@ class ApiServer:
             cut(request)
 
     async def _sim(self, request: web.Request) -> web.Response:
-        """The test's own door: faults, compaction, watches, counts of what was asked."""
+        """Requests of tests: faults, compaction, watches, counts of requests."""
         what, method = request.match_info["what"], request.method
         if what == "faults" and method == "POST":
             try:
@@ -230,7 +230,7 @@ class ApiServer:
     # ---- watching
 
     async def _begin(self, request: web.Request) -> web.StreamResponse:
-        """The answer to a watch, with its headers sent."""
+        """Starts the answer to a watch by sending its headers."""
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         return response
@@ -265,7 +265,7 @@ class ApiServer:
         *,
         once: bool,
     ) -> None:
-        """Writes events until the client goes; ``once`` cuts the connection after the first."""
+        """Writes events until the client leaves. With ``once`` it cuts the connection after the first event."""
         query, store, stream = request.query, self._store, Stream(request, response, call.resource)
         initial = query.get("sendInitialEvents") == "true"
         bookmarks = query.get("allowWatchBookmarks") in {"true", "1"}
@@ -367,7 +367,7 @@ class ApiServer:
             admitted, warnings = await admission.admit(self._session, self._store, asked, strategy.default_pod)
             fresh = strategy.prepare_update(call.resource, old, admitted, call.sub, patched=apply is not None)
             if self._existing(call) == old:
-                break  # else another write came while webhooks were asked: try again, as the server does
+                break  # otherwise another write came while webhooks were called: try again, as the real server does
         policies.validate(self._store, _asked(request, call, "UPDATE", fresh, old))
         return _warning(self._store_changed(request, call.resource, fresh, old), warnings)
 
@@ -413,7 +413,7 @@ class ApiServer:
 
 
 def _is_changeable(call: Call) -> bool:
-    """Whether the path is that of an object, or of a subresource that is read and replaced as one."""
+    """Whether the path names an object, or a subresource that is read and written like an object."""
     if call.sub == EPHEMERAL:
         return call.resource is PODS
     return not call.sub or (call.sub == "status" and call.resource.status)
@@ -426,7 +426,7 @@ def _warning(response: web.Response, warnings: list[str]) -> web.Response:
 
 
 def _asked(request: web.Request, call: Call, operation: str, obj: Object, old: Object | None) -> admission.Attributes:
-    """What admission is told. There is no authentication: callers are who they say, by impersonation, or ``admin``."""
+    """The request for admission. There is no authentication: the caller is ``admin`` unless it impersonates a user."""
     name = request.headers.get("Impersonate-User", "admin")
     groups = request.headers.getall("Impersonate-Group", []) if name != "admin" else ["system:masters"]
     if name.startswith("system:serviceaccount:") and not groups:
@@ -449,10 +449,10 @@ def _asked(request: web.Request, call: Call, operation: str, obj: Object, old: O
 
 
 def _version(request: web.Request) -> int:
-    """The version a watch is to begin after.
+    """The version after which a watch begins.
 
     Raises:
-        ApiError: 500 when it is no number, as the real server answers.
+        ApiError: 500 if the version is not a number, as the real server answers.
     """
     given = request.query.get("resourceVersion") or "0"
     if not (given.isascii() and given.isdigit()):
@@ -462,10 +462,10 @@ def _version(request: web.Request) -> int:
 
 
 def _place(token: str) -> tuple[str, ...]:
-    """Where a list is to go on.
+    """Namespace and name after which a list continues.
 
     Raises:
-        ApiError: 400 for a token that is not ours.
+        ApiError: 400 for a token that this server did not make.
     """
     try:
         namespace, name = orjson.loads(base64.urlsafe_b64decode(token))
@@ -475,12 +475,12 @@ def _place(token: str) -> tuple[str, ...]:
 
 
 def _bare(found: list[Object]) -> list[Object]:
-    """Objects as items of a list: only the list says what they are."""
+    """Objects as items of a list, without kind and apiVersion: only the list states them."""
     return [{k: v for k, v in obj.items() if k not in {"apiVersion", "kind"}} for obj in found]
 
 
 async def serve(directory: Path, host: str, port: int, **options: Any) -> tuple[web.AppRunner, str]:  # noqa: ANN401 - passed on
-    """Starts serving the state kept in a directory; returns the runner, to be cleaned up, and the URL."""
+    """Starts serving the state of a directory. Returns the URL, and the runner that the caller must clean up."""
     directory.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - nothing runs beside it yet
     server = ApiServer(Store(directory / "journal"), **options)
     runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=0.5)

@@ -16,7 +16,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--bookmark-seconds", type=float, default=5.0, help="time between watch bookmarks")
     parser.add_argument(
-        "--drop-binding-labels", action="store_true", help="as before Kubernetes 1.35: a Binding's labels are dropped"
+        "--drop-binding-labels", action="store_true", help="drop a Binding's labels, as Kubernetes before 1.35 does"
     )
     given = parser.parse_args(argv)
 

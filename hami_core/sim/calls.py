@@ -1,4 +1,4 @@
-"""Requests of the API: what a path and a method are about, bodies in and out."""
+"""Requests of the API: what path and method mean, and the bodies of requests and answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DE
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What one request is about."""
+    """The meaning of one request."""
 
     verb: str
     resource: Resource
@@ -23,11 +23,11 @@ class Call:
     name: str
     sub: str
     path: str = ""
-    """Plural in the path where it is another name for a resource: ``bindings``."""
+    """Plural in the path, if it is another name for the resource: ``bindings``."""
 
     @property
     def key(self) -> tuple[Resource, str, str]:
-        """What the store knows the object by."""
+        """The object's key in the store."""
         return self.resource, self.namespace, self.name
 
     @property
@@ -37,10 +37,10 @@ class Call:
 
 
 def parse(request: web.Request) -> Call:
-    """Reads verb and object out of method and path.
+    """Reads verb and object from method and path.
 
     Raises:
-        ApiError: 404 for a path that is not served, 405 for a method.
+        ApiError: 404 if the path is not served, 405 if the method is not.
         HTTPNotFound: The API group is not served.
     """
     parts = [p for p in request.path.split("/") if p]
@@ -87,7 +87,7 @@ async def read_body(request: web.Request, *, optional: bool = False, of: tuple[t
     """The request's JSON body.
 
     Raises:
-        ApiError: 400 when it is no JSON or of another type.
+        ApiError: 400 if the body is not JSON or has another type.
     """
     data = await request.read()
     if optional and not data:

@@ -1,4 +1,4 @@
-"""The small API client of the embedded scheduler and kubelets: requests, and a cache kept by list and watch."""
+"""The small API client of the embedded scheduler and kubelets: requests, list and watch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class CallError(Exception):
-    """The server refused or did not answer (``code`` 0)."""
+    """The server refused, or did not answer (``code`` 0)."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class Client:
 
     Args:
         url: Base URL.
-        agent: User-Agent, by which faults can be aimed.
+        agent: User-Agent. Faults can select requests by it.
     """
 
     def __init__(self, url: str, agent: str) -> None:
@@ -67,7 +67,7 @@ class Client:
     async def event(
         self, component: str, about: Object, kind: str, reason: str, message: str, *, field: str = ""
     ) -> None:
-        """Records an event about a pod or node, or about the part of it at a field; a lost one is only logged."""
+        """Records an event about a pod or node, or about one field of it. A failure is only logged."""
         meta = about["metadata"]
         namespace, stamp = meta.get("namespace", "default"), now()
         body = {
@@ -87,10 +87,10 @@ class Client:
             _LOG.warning("event %s about %s lost: %s", reason, meta["name"], failure)
 
     async def follow(self, path: str, query: str, changed: Callable[[str, Object], None]) -> None:
-        """Lists and watches for ever, telling every object's coming, change and going.
+        """Lists and watches for ever, and calls ``changed`` for each object that is added, changed or deleted.
 
-        ``changed`` gets ``ADDED``, ``MODIFIED`` or ``DELETED`` and the object, and once after each list
-        ``SYNCED`` with an empty object.
+        ``changed`` gets ``ADDED``, ``MODIFIED`` or ``DELETED`` and the object. After each list it gets ``SYNCED`` and
+        an empty object.
         """
         known: dict[str, Object] = {}
         while True:
@@ -107,13 +107,13 @@ class Client:
                 while True:
                     version = await self._watch(f"{path}?{query}", version, known, changed)
             except CallError as failure:
-                _LOG.info("list and watch of %s again: %s", path, failure)
+                _LOG.info("listing and watching %s again: %s", path, failure)
             await asyncio.sleep(random.uniform(0.1, 0.4))  # noqa: S311 - jitter
 
     async def _watch(
         self, path: str, version: str, known: dict[str, Object], changed: Callable[[str, Object], None]
     ) -> str:
-        """One watch until it ends; returns the version to go on from."""
+        """Watches until the watch ends. Returns the version from which to continue."""
         url = f"{self._url}{path}&watch=true&allowWatchBookmarks=true&resourceVersion={version}"
         timeout = aiohttp.ClientTimeout(total=None, sock_read=60)
         try:

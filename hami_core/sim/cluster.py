@@ -1,4 +1,4 @@
-"""All parts together: the Python face of the embedded cluster."""
+"""`Cluster`: starts, stops and breaks all parts of the embedded cluster."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class NodeSpec:
 
     Args:
         name: Its name.
-        image_env: Environment that every image is taken to have.
-        shared: Host paths that all containers see as they are (a container's other writes stay in its overlay).
-        seed: Of the order in which device ids are picked and named; None draws one.
-        resync_seconds: Until a refused container start is tried again (the first time after a tenth of it).
+        image_env: Environment that every image is assumed to set.
+        shared: Host paths that all containers share with the host. All other writes stay in a container's overlay.
+        seed: Seed of the random order of device ids; None draws one.
+        resync_seconds: Seconds until a refused container start is tried again. The first retry comes after a tenth.
         crash_seconds: First back-off of a crash loop.
-        settle_seconds: Time that plugins have to register again after the kubelet's restart, before it takes up its
-            pods; those whose plugin is later fail, as on a real node. It goes on at once when all are back.
-        status_seconds: Until the node object says that a plugin came or went; up to ten on a real node.
-        reduced: No mount namespaces, even where they are possible.
-        cdi: Off: the runtime drops CDI names without a word, as containerd 1.7 does with ``enable_cdi`` off.
+        settle_seconds: Seconds that plugins have to register again after a restart of the kubelet. Then the kubelet
+            admits pods, and pods whose plugin is missing fail, as on a real node. It does not wait once all are back.
+        status_seconds: Delay until the node object shows that a plugin came or went. On a real node it is up to 10 s.
+        reduced: Whether to do without mount namespaces even if the machine allows them.
+        cdi: False: the runtime silently drops CDI names, as containerd 1.7 does with ``enable_cdi`` off.
     """
 
     name: str
@@ -60,7 +60,7 @@ class NodeSpec:
 
 @dataclass(frozen=True)
 class NodePaths:
-    """Where a node keeps what agents touch.
+    """Paths of a node that its agents use.
 
     Args:
         root: The node's folder.
@@ -80,7 +80,7 @@ class NodePaths:
 
     @property
     def proc(self) -> Path:
-        """The node's processes as an agent may see them: those of containers, with a runtime's control groups."""
+        """A substitute for the node's ``/proc``: the containers' processes, with control groups in a runtime's form."""
         return self.root / "proc"
 
     @property
@@ -89,7 +89,7 @@ class NodePaths:
         return self.root / "pod-resources" / "kubelet.sock"
 
     def log(self, uid: str, container: str) -> str:
-        """What the latest attempt at a container has printed."""
+        """Output of the latest attempt at a container."""
         latest = self.attempt(uid, container)
         return (latest.folder / "log").read_text() if latest else ""
 
@@ -107,12 +107,13 @@ class _Part:
 
 
 class Cluster:
-    """An API server, a kube-scheduler loop and kubelets, each a process, for as long as the context lasts.
+    """An API server, a kube-scheduler loop and kubelets, each a process. They run until the context ends.
 
     Args:
-        directory: Folder for state and logs; short, since sockets lie in it. What is there already is taken up.
+        directory: Folder for state and logs. The path must be short, because it contains sockets. State of an earlier
+            run is used again.
         nodes: The nodes.
-        scheduler_config: A `KubeSchedulerConfiguration`; None is one without extenders.
+        scheduler_config: A `KubeSchedulerConfiguration`; None means no extenders.
         api_args: Further arguments of the API server.
         port: The API server's port; 0 takes a free one.
 
@@ -159,7 +160,7 @@ class Cluster:
         await self.stop()
 
     async def start(self) -> None:
-        """Starts API server, then scheduler and kubelets."""
+        """Starts the API server, then the scheduler and the kubelets."""
         (self.directory / "logs").mkdir(parents=True, exist_ok=True)
         await self._start("apiserver", ["--port", str(self._port)])
         self._port = urlsplit(self.url).port or 0
@@ -177,7 +178,7 @@ class Cluster:
         await asyncio.gather(*(self._start(name, []) for name in self._parts if name != "apiserver"))
 
     async def stop(self) -> None:
-        """Ends kubelets, containers, scheduler, API server, in this order."""
+        """Ends the kubelets, the containers, the scheduler and the API server, in this order."""
         kubelets = [n for n in self._parts if n.startswith("kubelet:")]
         await asyncio.gather(*(self.stop_part(n) for n in kubelets))
         await asyncio.gather(*(containers.end_all(self.node(n).root / "pods") for n in self._nodes))
@@ -228,20 +229,20 @@ class Cluster:
         self._parts[name].process = None
 
     async def start_part(self, name: str) -> None:
-        """Starts a part that was ended, where it was."""
+        """Starts a part that was ended, with its former state and port."""
         await self._start(name, ["--port", str(self._port)] if name == "apiserver" else [])
 
     async def restart(self, name: str, kill: signal.Signals = signal.SIGKILL) -> None:
-        """Ends one part with a signal and starts it again; its state and its port stay."""
+        """Ends one part with a signal and starts it again with its former state and port."""
         await self.stop_part(name, kill)
         await self.start_part(name)
 
     def pid(self, name: str) -> int:
-        """Process id of a part; 0 while it is ended."""
+        """Process id of a part; 0 while it does not run."""
         process = self._parts[name].process
         return process.pid if process else 0
 
-    # ---- where things are
+    # ---- paths
 
     @property
     def url(self) -> str:
@@ -250,11 +251,11 @@ class Cluster:
 
     @property
     def kubeconfig(self) -> Path:
-        """A kubeconfig for it."""
+        """A kubeconfig for the API server."""
         return self.directory / "kubeconfig"
 
     def node(self, name: str) -> NodePaths:
-        """A node's folders."""
+        """A node's paths."""
         return NodePaths(self.directory / "nodes" / name)
 
     # ---- the scheduler
@@ -292,11 +293,11 @@ class Cluster:
             await client.close()
 
     async def fault(self, action: str, **fields: Any) -> None:  # noqa: ANN401 - fields of several types
-        """Sets a fault; the fields are those of `hami_core.sim.faults.Fault`."""
+        """Sets a fault with the fields of `hami_core.sim.faults.Fault`."""
         await self._sim("POST", "faults", {"action": action, **fields})
 
     async def faults(self) -> list[dict[str, Any]]:
-        """The faults that are set, with their hits."""
+        """The faults in force, with the number of hits."""
         found: list[dict[str, Any]] = await self._sim("GET", "faults")
         return found
 
@@ -309,10 +310,10 @@ class Cluster:
         await self._sim("POST", "drop-watches")
 
     async def compact(self) -> None:
-        """Forgets the history, so that a watch resumed from before gets 410."""
+        """Forgets the history, so that a watch from an earlier version gets 410."""
         await self._sim("POST", "compact")
 
     async def requests(self) -> dict[str, int]:
-        """How often what was asked of the API server, by verb, resource and caller."""
+        """Number of requests to the API server by verb, resource and caller."""
         found: dict[str, int] = await self._sim("GET", "requests")
         return found

@@ -1,4 +1,4 @@
-"""What clients ask before they ask for objects: groups, versions, resources, OpenAPI."""
+"""Discovery documents, which clients read before objects: groups, versions, resources, OpenAPI."""
 
 from __future__ import annotations
 

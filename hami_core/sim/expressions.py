@@ -1,7 +1,7 @@
-"""CEL, as admission uses it: conditions of webhooks and policies.
+"""CEL in admission: conditions of webhooks and policies.
 
-The interpreter is the package ``cel-expr-python`` (of the extra ``testing``), needed only where an expression is met.
-Kubernetes' own libraries (quantities, authorizer, URLs) are not there; optional syntax and strings are.
+The interpreter is the package ``cel-expr-python`` of the extra ``testing``. It is needed only for objects with CEL
+expressions. Optional syntax and string functions work. Kubernetes' own libraries (quantities, authorizer, URLs) do not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VARIABLES = ("object", "oldObject", "request", "namespaceObject", "params", "va
 
 
 class ExpressionError(Exception):
-    """An expression has no value here."""
+    """An expression cannot be evaluated."""
 
 
 @cache
@@ -32,7 +32,7 @@ def _environment() -> Any:  # noqa: ANN401 - the package is optional
         strings = importlib.import_module("cel_expr_python.ext.ext_strings")
     except ImportError as error:
         fix = "pip install 'hami[testing]'"
-        text = f"a CEL expression is to be evaluated, and the package cel-expr-python is not there: {fix}"
+        text = f"a CEL expression needs the package cel-expr-python, which is not installed: {fix}"
         raise ApiError(500, "InternalError", text) from error
     variables = dict.fromkeys(_VARIABLES, cel.Type.DYN)
     return cel.NewEnv(variables=variables, extensions=[optional.ExtOptional(), strings.ExtStrings()])
@@ -48,11 +48,11 @@ def evaluate(expression: str, known: Mapping[str, Any]) -> Any:  # noqa: ANN401 
 
     Args:
         expression: CEL.
-        known: Values by variable; those not given are null.
+        known: Values by variable. All other variables are null.
 
     Raises:
-        ExpressionError: It does not compile, or fails on these values.
-        ApiError: 500, there is no interpreter.
+        ExpressionError: The expression does not compile, or fails on these values.
+        ApiError: 500 if the interpreter is not installed.
     """
     try:
         value = _compiled(expression).eval(data={**dict.fromkeys(_VARIABLES), **known})
@@ -64,9 +64,9 @@ def evaluate(expression: str, known: Mapping[str, Any]) -> Any:  # noqa: ANN401 
 
 
 def conditions(listed: Sequence[Object] | None, known: Mapping[str, Any], *, fail: bool) -> tuple[bool, str]:
-    """Whether all of `matchConditions` hold, and the error when that cannot be said.
+    """Whether all `matchConditions` hold, and an error if that is unknown.
 
-    One that is false decides, whatever the others say. Errors count as false where the policy is to ignore failures.
+    One false condition decides, even if others fail. Without ``fail``, an error counts as false.
     """
     errors = []
     for condition in listed or []:

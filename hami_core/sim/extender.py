@@ -42,7 +42,7 @@ def seconds(text: object, default: float) -> float:
 
 @dataclass(slots=True)
 class Filtered:
-    """What is left after a filter, and why the others went; `unresolvable` is among `failed`."""
+    """The nodes that passed a filter, and why others failed. `failed` includes the nodes of `unresolvable`."""
 
     nodes: list[str]
     failed: dict[str, str] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Extender:
 
     Args:
         config: The entry.
-        session: Connections to use.
+        session: HTTP session for the calls.
     """
 
     def __init__(self, config: Object, session: aiohttp.ClientSession) -> None:
@@ -76,7 +76,7 @@ class Extender:
         return bool(self._verbs[verb])
 
     def interested(self, pod: Object) -> bool:
-        """Whether it wants to be asked about a pod: one that names a managed resource, or any if it manages none."""
+        """Whether to call it for a pod: the pod names a managed resource, or the extender manages no resources."""
         spec = pod["spec"]
         containers = [*(spec.get("initContainers") or []), *spec["containers"]]
         parts = [(c.get("resources") or {}).get(p) or {} for c in containers for p in ("requests", "limits")]
@@ -108,10 +108,10 @@ class Extender:
         return wire.encode_filter_args(orjson.dumps(_bare(pod)), nodes=orjson.dumps(listed))
 
     async def filter(self, pod: Object, nodes: dict[str, Object], names: list[str]) -> Filtered:
-        """Asks which of the named nodes are left.
+        """Asks which of the named nodes pass.
 
         Raises:
-            ExtenderError: No usable answer.
+            ExtenderError: The extender gave no usable answer.
         """
         answer = await self._ask("filter", self._args(pod, nodes, names), wire.decode_filter_result)
         if answer.error:
@@ -130,19 +130,19 @@ class Extender:
         return Filtered(left, {**answer.failed, **answer.unresolvable}, frozenset(answer.unresolvable))
 
     async def prioritize(self, pod: Object, nodes: dict[str, Object], names: list[str]) -> dict[str, int]:
-        """Asks for scores, whole numbers 0 to 10 by node.
+        """Asks for scores: whole numbers from 0 to 10, by node.
 
         Raises:
-            ExtenderError: No usable answer.
+            ExtenderError: The extender gave no usable answer.
         """
         answer = await self._ask("prioritize", self._args(pod, nodes, names), wire.decode_priorities)
         return {entry.host: entry.score for entry in answer}
 
     async def bind(self, pod: Object, node: str) -> None:
-        """Has the extender bind.
+        """Asks the extender to bind a pod.
 
         Raises:
-            ExtenderError: It did not.
+            ExtenderError: The extender did not bind it.
         """
         meta = pod["metadata"]
         body = wire.encode_binding_args(wire.BindingArgs(meta["name"], meta["namespace"], meta["uid"], node))
@@ -152,7 +152,7 @@ class Extender:
 
 
 def _bare(obj: Object) -> Object:
-    """An object as Go prints one from a cache: without its kind."""
+    """An object without its kind, as Go prints objects of a cache."""
     return {k: v for k, v in obj.items() if k not in {"apiVersion", "kind"}}
 
 

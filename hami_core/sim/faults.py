@@ -1,6 +1,6 @@
-"""Faults on demand: rules that match requests by verb, resource and caller, each for a number of times.
+"""Faults on demand: rules that match requests by verb, resource and caller, each a limited number of times.
 
-Set over HTTP at the API server's ``/sim/faults`` (POST adds, GET lists with hits, DELETE clears).
+Tests set them by HTTP at the API server's ``/sim/faults``: POST adds, GET lists with hits, DELETE clears.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 
 Action = Literal["latency", "status", "drop_watch", "commit_then_timeout", "reset"]
-"""latency: wait first. status: answer `code` and do nothing. drop_watch: end a watch after its next event.
-commit_then_timeout: do it, then answer nothing for `seconds` and cut the connection. reset: cut it, do nothing."""
+"""latency: wait, then serve the request. status: answer `code` without serving it. drop_watch: end a watch after its
+next event. commit_then_timeout: serve the request, wait `seconds` and cut the connection without an answer. reset: cut
+the connection without serving the request."""
 ACTIONS: Final = get_args(Action)
 
 _REASONS = {
@@ -28,15 +29,15 @@ class Fault:
     """One rule.
 
     Args:
-        action: What happens, see `Action`.
+        action: What happens to the request, see `Action`.
         verb: ``get``, ``list``, ``watch``, ``create``, ``update``, ``patch``, ``delete``, ``deletecollection``;
             empty for any.
-        resource: Plural, with the subresource behind a slash where there is one (``pods/binding``); empty for any.
-        name: Object's name; empty for any.
+        resource: Plural and, after a slash, the subresource (``pods/binding``); empty for any.
+        name: The object's name; empty for any.
         agent: Part of the caller's User-Agent; empty for any.
-        count: Number of requests it hits; None for no end.
-        seconds: Length of a latency or of the silence before a cut.
-        code: HTTP status of ``status``.
+        count: Number of requests that the rule hits; None for all.
+        seconds: Time to wait for ``latency`` and ``commit_then_timeout``.
+        code: HTTP status for ``status``.
     """
 
     action: Action
@@ -75,7 +76,7 @@ class Faults:
         """Adds a rule.
 
         Raises:
-            ValueError: A field is unknown or the action is.
+            ValueError: A field or the action is unknown.
         """
         try:
             fault = Fault(**fields)
@@ -94,7 +95,7 @@ class Faults:
         return [asdict(rule) for rule in self._rules]
 
     def hit(self, verb: str, resource: str, name: str, agent: str) -> Fault | None:
-        """The first rule that matches, counted; None when the request is left alone."""
+        """The first rule that matches, after counting the hit; None if no rule matches."""
         for rule in self._rules:
             if rule.matches(verb, resource, name, agent):
                 rule.hits += 1

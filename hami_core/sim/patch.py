@@ -1,7 +1,7 @@
-"""JSON merge patch (RFC 7386), JSON patch (RFC 6902), and strategic merge read as a merge.
+"""JSON merge patch (RFC 7386), JSON patch (RFC 6902), and an approximation of strategic merge patch.
 
-Strategic merge is what kubectl sends for built-in kinds. Here lists whose elements have an obvious key
-(conditions by type, containers and environment by name, taints by key) merge by it; other lists are replaced.
+kubectl sends strategic merge patches for built-in kinds. Here some lists are merged by a key of their elements
+(conditions by type, containers and environment by name; see `_LIST_KEYS`). All other lists are replaced.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def merge(target: Json, patch: Json) -> Json:
 
 
 def strategic(target: Json, patch: Json, key: str = "") -> Json:
-    """A merge in which lists with a known key merge element by element; `$setElementOrder` is ignored."""
+    """A merge in which lists with a known key are merged by element. `$setElementOrder` is ignored."""
     if isinstance(patch, list):
         merge_key = _LIST_KEYS.get(key)
         if not merge_key or not isinstance(target, list):
@@ -77,7 +77,7 @@ def _merge_list(target: list[Json], patch: list[Json], merge_key: str) -> list[J
 
 
 def _in_order(target: list[Json], changed: list[Json], deleted: set[Json], merge_key: str) -> list[Json]:
-    """The server's order: what is patched comes first, but no earlier than what stood before it and is left alone."""
+    """The list in the server's order: patched elements first, but still behind unpatched ones that preceded them."""
     place = {old.get(merge_key): index for index, old in enumerate(target) if isinstance(old, dict)}
     patched = {new[merge_key] for new in changed}
     left = [o for o in target if not (isinstance(o, dict) and o.get(merge_key) in patched | deleted)]
@@ -94,7 +94,7 @@ def json_patch(target: Json, operations: Json) -> Json:
     """RFC 6902.
 
     Raises:
-        ApiError: 422 when an operation cannot be applied or a test fails, 400 when it is malformed.
+        ApiError: 422 if an operation cannot be applied or a test fails, 400 if the patch is not a list.
     """
     if not isinstance(operations, list):
         text = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"

@@ -1,7 +1,7 @@
-"""ValidatingAdmissionPolicy: rules in CEL that refuse requests, with no webhook to call.
+"""ValidatingAdmissionPolicy: rules in CEL that refuse requests without calling a webhook.
 
-Parameters (`paramKind`), audit annotations and Kubernetes' own CEL libraries are not served; of `validationActions`
-only ``Deny`` has an effect.
+Parameters (`paramKind`), audit annotations and Kubernetes' own CEL libraries are not supported. Of the
+`validationActions`, only ``Deny`` has an effect.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
 
 
 def validate(store: Store, asked: Attributes) -> None:
-    """Asks every bound policy.
+    """Evaluates every bound policy.
 
     Raises:
-        ApiError: One refused, 422 unless it says otherwise.
+        ApiError: A policy refused the request; 422 unless the policy's reason has another code.
     """
     for binding in store.all(BINDINGS):
         spec = binding.get("spec") or {}
@@ -54,7 +54,7 @@ def _matches(store: Store, match: Object, asked: Attributes) -> bool:
 
 
 def _refusals(store: Store, spec: Object, asked: Attributes) -> Iterator[tuple[str, str]]:
-    """Reason and text of each validation that does not hold."""
+    """Reason and text of each validation that fails."""
     fail, known = spec.get("failurePolicy", "Fail") == "Fail", admission.known(store, asked)
     wanted, error = expressions.conditions(spec.get("matchConditions"), known, fail=fail)
     if error:

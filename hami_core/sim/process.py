@@ -1,4 +1,4 @@
-"""What every part's process does alike: logging, the ready line, running until it is told to stop."""
+"""The common main function of all parts: set up logging, print the ready line, run until a signal comes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from collections.abc import Awaitable, Callable
 import orjson
 
 End = Callable[[bool], Awaitable[None]]
-"""Stops a part; True when whoever started it is gone, so that nothing may be left behind."""
+"""Stops a part. The argument is True if the process that started it is gone: then nothing may be left behind."""
 Start = Callable[[], Awaitable[tuple[str, End]]]
-"""Starts a part; returns its URL (may be empty) and what stops it."""
+"""Starts a part. Returns its URL, which may be empty, and the function that stops it."""
 
 PARENT_PIPE = "HAMI_SIM_PARENT_PIPE"
-"""Set in the environment when standard input is a pipe that closes with the process that started this part."""
+"""Environment variable, set if standard input is a pipe that closes with the process that started this part."""
 
 
 def run(start: Start, name: str) -> None:
-    """Runs one part until SIGTERM or SIGINT; prints one JSON line on stdout once it serves."""
+    """Runs one part until SIGTERM or SIGINT. Prints one JSON line on stdout once the part serves."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=f"%(asctime)s {name} %(levelname)s %(message)s")
     asyncio.run(_main(start))
 

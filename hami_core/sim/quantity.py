@@ -1,4 +1,4 @@
-"""Quantities as the API server keeps them, and what a pod needs of a node by Kubernetes' own rule."""
+"""Quantities in the API server's form, and the resources that a pod requests by Kubernetes' rule."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def canonical(value: object) -> str:
         value: Text or a JSON number; None is 0.
 
     Raises:
-        WireError: It is no quantity.
+        WireError: The value is not a quantity.
     """
     return _canonical("0" if value is None else value if isinstance(value, str) else json.dumps(value))
 
@@ -38,7 +38,7 @@ def canonical(value: object) -> str:
 def _canonical(text: str) -> str:
     text = text.strip()
     value = Fraction(parse_quantity(text))
-    away = math.ceil(abs(value) * _NANO)  # beyond nano, amounts are rounded away from zero
+    away = math.ceil(abs(value) * _NANO)  # Go rounds amounts below nano away from zero
     sign, value = "-" if value < 0 else "", Fraction(away, _NANO)
     if not value:
         return "0"
@@ -58,16 +58,16 @@ def _canonical(text: str) -> str:
 
 
 def amounts(found: Mapping[str, object] | None) -> dict[str, Fraction]:
-    """Quantities by resource, exactly.
+    """Quantities by resource, as exact fractions.
 
     Raises:
-        WireError: One of them is no quantity.
+        WireError: An amount is not a quantity.
     """
     return {name: Fraction(_parse(str(amount))) for name, amount in (found or {}).items()}
 
 
 def requests(pod: Object) -> dict[str, Fraction]:
-    """What a pod needs: apps and sidecars together, or its greediest init container with the sidecars before it."""
+    """Requests of a pod: the sum over apps and sidecars, or the largest init container with the sidecars before it."""
     spec = pod["spec"]
     total: dict[str, Fraction] = {}
     peak: dict[str, Fraction] = {}

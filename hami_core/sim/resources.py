@@ -1,4 +1,4 @@
-"""The resources the API server serves, their names, and how their metadata and errors look."""
+"""The resources that the API server serves, their names, and its errors."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Resource:
         kind: Kind of one object.
         namespaced: Whether objects live in a namespace.
         short: Short names for kubectl.
-        status: Whether `/status` is a subresource, and plain writes therefore leave the status alone.
-        fields: Field-selector keys beside ``metadata.name`` and ``metadata.namespace``.
-        unconditional: Whether a replacement need not say which version it replaces.
-        made_by_update: Whether replacing an object that is not there makes it.
+        status: Whether `/status` is a subresource, so that plain writes do not change the status.
+        fields: Field-selector keys in addition to ``metadata.name`` and ``metadata.namespace``.
+        unconditional: Whether a replacement may leave out the version that it replaces.
+        made_by_update: Whether replacing a missing object creates it.
     """
 
     group: str
@@ -172,7 +172,7 @@ def not_allowed() -> ApiError:
 
 
 def conflict(resource: Resource, name: str, why: str, *, subresource: str = "") -> ApiError:
-    """409: the object is not as the caller believes."""
+    """409: the object is not in the state that the caller assumes."""
     sub = f"/{subresource}" if subresource else ""
     what = f"{resource.plural}{sub}.{resource.group}" if resource.group else f"{resource.plural}{sub}"
     message = f'Operation cannot be fulfilled on {what} "{name}": {why}'
@@ -180,13 +180,13 @@ def conflict(resource: Resource, name: str, why: str, *, subresource: str = "") 
 
 
 def precondition(resource: Resource, meta: Object, part: str, wanted: str) -> ApiError:
-    """409: the store holds another uid or version than the caller's precondition names.
+    """409: the stored uid or version differs from the caller's precondition.
 
     Args:
-        resource: What kind of object.
+        resource: Resource of the object.
         meta: The stored metadata.
         part: ``UID`` or ``ResourceVersion``.
-        wanted: The value the caller named.
+        wanted: The value that the caller named.
     """
     found = meta["uid" if part == "UID" else "resourceVersion"]
     key = "/".join(p for p in ("/registry", resource.plural, meta.get("namespace", ""), meta["name"]) if p)
@@ -210,10 +210,10 @@ def bad_request(message: str) -> ApiError:
 
 
 def now() -> str:
-    """This moment as `metav1.Time`."""
+    """The current time as `metav1.Time`."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def now_micro() -> str:
-    """This moment as `metav1.MicroTime`."""
+    """The current time as `metav1.MicroTime`."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

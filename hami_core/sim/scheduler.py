@@ -1,4 +1,4 @@
-"""The kube-scheduler loop: one pod after the other through filters and extenders, binding beside it."""
+"""The kube-scheduler loop: it filters nodes for one pod after the other, and binds in separate tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NODE_PARTS = ("spec", "metadata.labels", "metadata.annotations", "status.alloca
 
 
 class UnschedulableError(Exception):
-    """No node is left; the text is what users read."""
+    """No node fits. Users read the text."""
 
 
 class Scheduler:
@@ -34,8 +34,8 @@ class Scheduler:
 
     Args:
         client: The API.
-        config: A `KubeSchedulerConfiguration`; only profiles' names, extenders and the back-off are read.
-        session: Connections to extenders.
+        config: A `KubeSchedulerConfiguration`. Only the profiles' names, the extenders and the back-off are read.
+        session: HTTP session for extenders.
     """
 
     def __init__(self, client: Client, config: Object, session: aiohttp.ClientSession) -> None:
@@ -58,7 +58,7 @@ class Scheduler:
             group.create_task(self._client.follow("/api/v1/pods", "", self._pod_changed))
             group.create_task(self._loop())
 
-    # ---- what the cluster says
+    # ---- changes of nodes and pods
 
     def _node_changed(self, kind: str, node: Object) -> None:
         if kind == "SYNCED":
@@ -128,13 +128,13 @@ class Scheduler:
         """The node for a pod.
 
         Raises:
-            UnschedulableError: None is left.
-            ExtenderError: An extender that must be asked could not be.
+            UnschedulableError: No node fits.
+            ExtenderError: An extender that is not ignorable failed.
         """
         if not self._nodes:
             raise UnschedulableError("no nodes available to schedule pods")
         nodes, why, there = dict(self._nodes), dict[str, list[str]](), self._by_node()
-        hopeful: set[str] = set()  # nodes where the end of other pods could help
+        hopeful: set[str] = set()  # nodes that may fit once other pods end
         for name, node in nodes.items():
             if reasons := self._in_tree(pod, node, there[name]):
                 why[name] = reasons
@@ -159,7 +159,7 @@ class Scheduler:
         return left[0] if len(left) == 1 else await self._best(pod, nodes, left)
 
     def _by_node(self) -> defaultdict[str, list[Object]]:
-        """Pods that are on a node or about to be."""
+        """Node → the pods that are on it or are being bound to it."""
         found: defaultdict[str, list[Object]] = defaultdict(list)
         for pod in {**self._pods, **self._assumed}.values():
             if pod["spec"].get("nodeName"):
@@ -185,7 +185,7 @@ class Scheduler:
         return reasons or self._resources(pod, node, there)
 
     def _fits_when_empty(self, pod: Object, node: Object, reasons: list[str]) -> bool:
-        """Whether a node that refused lacks room only because of the pods that are there."""
+        """Whether a node was refused only because its pods take up the room."""
         lacks_room = all(r.startswith(("Insufficient ", "Too many pods")) for r in reasons)
         return lacks_room and not self._resources(pod, node, [])
 
@@ -215,7 +215,7 @@ class Scheduler:
         top = max(total.values())
         return random.choice([n for n, score in total.items() if score == top])  # noqa: S311 - a tie
 
-    # ---- afterwards
+    # ---- after a node was found
 
     async def _bind(self, waiting: Waiting, moves: int, node: str) -> None:
         pod = waiting.pod
@@ -231,7 +231,7 @@ class Scheduler:
                 await self._client.call("POST", f"{_path(pod)}/binding", body)
         except (ExtenderError, CallError) as error:
             if self._assumed.pop(meta["uid"], None) is None:
-                return  # seen bound, or gone
+                return  # the pod has been bound, or is gone
             self._queue.move_all()
             await self._give_back(waiting, moves, "SchedulerError", str(error))
             return
@@ -278,7 +278,7 @@ def _tolerates(toleration: Object, key: str, value: str, effect: str) -> bool:
 
 
 def _fit_message(total: int, why: dict[str, list[str]], hopeful: int) -> str:
-    """kube-scheduler's sentences: reasons counted and sorted as text, then why preemption does not help either."""
+    """kube-scheduler's message: counted reasons, sorted as text, then why preemption does not help."""
     counted = Counter(reason for reasons in why.values() for reason in reasons)
     texts = sorted(f"{count} {reason}" for reason, count in counted.items())
     head = f"0/{total} nodes are available"

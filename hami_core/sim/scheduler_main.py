@@ -1,4 +1,4 @@
-"""Command line of the kube-scheduler loop, and the Lease it works under."""
+"""Command line of the kube-scheduler loop, and its leader election."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 
 class Leadership:
-    """The Lease kube-system/kube-scheduler, as client-go's leader election keeps it.
+    """Leader election by the Lease kube-system/kube-scheduler, with client-go's rules.
 
     Args:
         client: The API.
@@ -41,13 +41,13 @@ class Leadership:
         self._seen: tuple[str, float] = ("", 0.0)
 
     async def acquire(self) -> None:
-        """Returns once the Lease is ours."""
+        """Waits until this process holds the Lease."""
         while not await self._try():  # noqa: ASYNC110 - the Lease is polled, as client-go does
             await asyncio.sleep(self._retry)
         _LOG.info("became leader as %s", self.identity)
 
     async def keep(self) -> None:
-        """Renews; returns when the Lease is lost."""
+        """Renews the Lease until it is lost."""
         renewed = time.monotonic()
         while time.monotonic() - renewed < self._deadline:
             await asyncio.sleep(self._retry)
@@ -55,7 +55,7 @@ class Leadership:
                 renewed = time.monotonic()
 
     async def release(self) -> None:
-        """Gives the Lease up, so that a successor need not wait."""
+        """Gives up the Lease, so that a successor need not wait."""
         with contextlib.suppress(CallError):
             lease = await self._client.call("GET", f"{_LEASES}/kube-scheduler")
             if lease["spec"].get("holderIdentity") == self.identity:
@@ -111,15 +111,15 @@ def main(argv: list[str]) -> None:
         leases: list[Leadership] = []
 
         async def work() -> None:
-            """Leads, loses the Lease, stands again as another: what a restarted pod would do."""
+            """Schedules while it leads. After losing the Lease it competes again, like a restarted pod."""
             while elect:
                 leases[:] = [Leadership(client, election)]
                 await leases[0].acquire()
                 running = asyncio.create_task(Scheduler(client, config, session).run())
                 kept = asyncio.create_task(leases[0].keep())
                 await asyncio.wait({running, kept}, return_when=asyncio.FIRST_COMPLETED)
-                if running.done():  # it never ends of itself
-                    _LOG.error("scheduling failed; starting anew", exc_info=running.exception())
+                if running.done():  # it ends only by an error
+                    _LOG.error("scheduling failed; starting again", exc_info=running.exception())
                 _LOG.warning("leader election lost")
                 for task in (running, kept):
                     task.cancel()

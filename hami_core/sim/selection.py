@@ -16,7 +16,7 @@ _EXISTS = re.compile(r"^\s*(!?)\s*([^\s!=,()]+)\s*$")
 
 
 def _split(text: str) -> list[str]:
-    """Splits at commas that stand outside parentheses."""
+    """Splits at commas outside parentheses."""
     return [part for part in re.split(r",(?![^(]*\))", text) if part.strip()]
 
 
@@ -36,13 +36,13 @@ def _label_test(part: str) -> Callable[[Mapping[str, str]], bool]:
 
 
 def labels(text: str) -> Test:
-    """The test of a label selector such as ``a=b,c in (d,e),!f``; empty text takes everything."""
+    """The test of a label selector such as ``a=b,c in (d,e),!f``. Empty text matches every object."""
     tests = [_label_test(part) for part in _split(text)]
     return lambda obj: all(test(obj["metadata"].get("labels") or {}) for test in tests)
 
 
 def label_object(selector: Mapping[str, Any] | None, found: Mapping[str, str]) -> bool:
-    """Whether labels match a `metav1.LabelSelector` object; none given takes everything."""
+    """Whether labels match a `metav1.LabelSelector` object. None matches all labels."""
     selector = selector or {}
     if any(found.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
@@ -59,7 +59,7 @@ def label_object(selector: Mapping[str, Any] | None, found: Mapping[str, str]) -
 
 
 def field_value(obj: Object, path: str) -> str:
-    """The value at a dotted path as text; empty where there is none."""
+    """The value at a dotted path as text; empty if there is none."""
     value: Any = obj
     if path == "source":
         return str((obj.get("source") or {}).get("component") or obj.get("reportingComponent") or "")
@@ -74,7 +74,7 @@ def fields(text: str, resource: Resource) -> Test:
     """The test of a field selector such as ``spec.nodeName=n1,status.phase!=Failed``.
 
     Raises:
-        ApiError: 400 for a field this resource cannot be selected by, as the real server answers.
+        ApiError: 400 for a field that this resource cannot be selected by, as the real server answers.
     """
     allowed = {"metadata.name", "metadata.namespace", *resource.fields}
     tests: list[Test] = []

@@ -1,8 +1,8 @@
 """All objects, their history, and the journal that survives the process.
 
-Objects are never changed in place: each write replaces one and appends an event. The journal is a file of JSON lines
-written before the write is answered, so a killed process loses nothing that anybody was told of. (The page cache
-outlives a process; nothing is synced for the sake of a power cut.)
+Objects are never changed in place: each write replaces one and appends an event. The journal is a file of JSON lines.
+A line is written before the client gets its answer, so a killed process loses no answered write. The journal is not
+synced to disk: the page cache survives the process, and power cuts do not matter here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COMPACT_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One write: ``ADDED``, ``MODIFIED`` or ``DELETED``, with the object before it."""
+    """One write (``ADDED``, ``MODIFIED`` or ``DELETED``) and the object before it."""
 
     version: int
     type: str
@@ -41,8 +41,8 @@ class Store:
     """Objects by resource and key.
 
     Args:
-        path: Journal file; made if absent.
-        window: Number of events kept for watches; whoever asks for older ones gets 410.
+        path: Journal file; created if it does not exist.
+        window: Number of events kept for watches. A watch that needs older ones gets 410.
     """
 
     def __init__(self, path: Path, window: int = 20_000) -> None:
@@ -58,11 +58,11 @@ class Store:
         self._journal: BinaryIO = path.open("ab", buffering=0)
 
     def _load(self) -> None:
-        """Replays the journal: a snapshot up to the line that holds a version alone, events from there on."""
+        """Replays the journal: a snapshot up to a line with only a version, events after it."""
         good = 0
         for line in self._path.read_bytes().splitlines(keepends=True) if self._path.exists() else ():
             if not line.endswith(b"\n"):
-                os.truncate(self._path, good)  # the process died while writing: nobody was answered
+                os.truncate(self._path, good)  # the process died while writing, so no client got an answer
                 break
             good += len(line)
             record = orjson.loads(line)
@@ -78,7 +78,7 @@ class Store:
             self._events.append(Event(record["version"], record["type"], resource, obj, before))
 
     def _compact(self) -> BinaryIO:
-        """Rewrites the journal as the objects alone, and opens it for appending."""
+        """Rewrites the journal as a snapshot of the objects, and opens it for appending."""
         fresh = self._path.with_suffix(".new")
         with fresh.open("wb") as out:
             for resource, objects in self._objects.items():
@@ -101,11 +101,11 @@ class Store:
             self._objects[resource][key] = obj
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """The object, not to be changed by the caller."""
+        """The object. The caller must not change it."""
         return self._objects[resource].get((namespace if resource.namespaced else "", name))
 
     def all(self, resource: Resource, namespace: str = "") -> list[Object]:
-        """Objects in order of namespace and name; all namespaces when none is given."""
+        """Objects sorted by namespace and name; those of all namespaces if none is given."""
         objects = self._objects[resource]
         return [objects[key] for key in sorted(objects) if not namespace or key[0] == namespace]
 
@@ -126,7 +126,7 @@ class Store:
         return obj
 
     def forget(self, keep: int = 0) -> None:
-        """Drops the history but for the last events, as etcd's compaction does."""
+        """Drops all events except the last ones, as etcd's compaction does."""
         drop = len(self._events) - keep
         if drop > 0:
             self.floor = self._events[drop - 1].version
@@ -137,14 +137,14 @@ class Store:
         """Events after a version.
 
         Raises:
-            ApiError: 410 when they are no longer all there.
+            ApiError: 410 if some of them have been dropped.
         """
         if version < self.floor:
             raise ApiError(410, "Expired", f"too old resource version: {version} ({self.floor})")
         return self._events[bisect_right(self._events, version, key=lambda e: e.version) :]
 
     async def changed(self, after: int) -> None:
-        """Returns once there is a version above the given one."""
+        """Waits until the store's version is above the given one."""
         while self.version <= after:
             await self._changed.wait()
 

@@ -1,4 +1,4 @@
-"""What the API server does to each kind on the way in: defaults, immutable fields, Binding, deletion."""
+"""What the API server does to objects before it stores them: defaults, immutable fields, Binding, deletion."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _SYSTEM_METADATA = (
     "uid", "creationTimestamp", "namespace", "name", "generation", "deletionTimestamp", "deletionGracePeriodSeconds",
 )  # fmt: skip
 EPHEMERAL = "ephemeralcontainers"
-"""The subresource of pods by which ephemeral containers are added to a running one."""
+"""The subresource by which ephemeral containers are added to a running pod."""
 _ALPHABET = "".join(c for c in string.ascii_lowercase + string.digits if c not in "aeiou013")
 
 
 def prepare_create(resource: Resource, namespace: str, obj: Object) -> Object:
-    """A new object with its defaults, as admission sees it: without uid, time and, it may be, name.
+    """A new object with its defaults, as admission sees it: without uid and time, and without a generated name.
 
     Raises:
-        ApiError: 400 when it is of another kind, or names another namespace.
+        ApiError: 400 if the object has another kind or names another namespace.
     """
     if not isinstance(obj.get("metadata", {}), dict):
         raise bad_request("metadata is not an object")
@@ -72,10 +72,10 @@ def prepare_create(resource: Resource, namespace: str, obj: Object) -> Object:
 
 
 def complete(resource: Resource, obj: Object) -> None:
-    """Gives an object that admission let through its name, uid and time, and checks it.
+    """Gives an admitted object its name, uid and time, and validates it.
 
     Raises:
-        ApiError: 422 for what is not valid.
+        ApiError: 422 if the object is not valid.
     """
     meta = obj["metadata"]
     if not meta.get("name") and meta.get("generateName"):
@@ -103,10 +103,10 @@ def complete(resource: Resource, obj: Object) -> None:
 
 
 def default_pod(pod: Object) -> None:
-    """Fills in what the API server fills in and this project's parts look at.
+    """Sets those of the API server's defaults that this project's parts read.
 
     Raises:
-        ApiError: 400 when containers or their resources are no lists and objects.
+        ApiError: 400 if containers or their resources have the wrong type.
     """
     spec = pod.setdefault("spec", {})
     lists = [spec.get(part) or [] for part in ("initContainers", "containers", "ephemeralContainers")]
@@ -131,7 +131,7 @@ def default_pod(pod: Object) -> None:
 
 
 def _default_tolerations(spec: Object) -> None:
-    """Adds five minutes on a node that is lost, where the pod says nothing of it."""
+    """Lets a pod stay on a lost node for five minutes, unless its tolerations say otherwise."""
     known = spec.setdefault("tolerations", [])
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
         if not any(t.get("key") in {key, None, ""} and t.get("effect") in {"NoExecute", None, ""} for t in known):
@@ -159,11 +159,11 @@ def _qos(containers: list[Object]) -> str:
 
 
 def prepare_update(resource: Resource, old: Object, new: Object, subresource: str, *, patched: bool = False) -> Object:
-    """The object to store for a replacement or, when `patched`, for the result of a patch.
+    """The object to store for a replacement or, with `patched`, for the result of a patch.
 
     Raises:
-        ApiError: 409 when uid or resourceVersion differ from the stored ones, 422 when a fixed field changes; a uid is
-            a precondition of a replacement and a fixed field of a patch.
+        ApiError: 409 if uid or resourceVersion differ from the stored ones, 422 if an immutable field changes. In a
+            patch, the uid is an immutable field.
     """
     meta, old_meta = new.get("metadata") or {}, old["metadata"]
     name = old_meta["name"]
@@ -195,7 +195,7 @@ def prepare_update(resource: Resource, old: Object, new: Object, subresource: st
 
 
 def _with_ephemeral(old: Object, containers: Any) -> Object:  # noqa: ANN401 - JSON
-    """The pod with other ephemeral containers, which is all that this subresource changes."""
+    """The pod with the given ephemeral containers. This subresource changes nothing else."""
     result = copy.deepcopy(old)
     result["spec"]["ephemeralContainers"] = copy.deepcopy(containers)
     default_pod(result)
@@ -242,7 +242,7 @@ def _check_pod_spec(name: str, old: Object, new: Object) -> None:
 def _check_binding(meta: Object, spec: Object, wanted: Object, target: Object) -> None:
     if target.get("kind", "Node") not in {"Node", ""}:
         text = f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
-        raise ApiError(500, "", text)  # the server forgets to say that it is the caller's fault
+        raise ApiError(500, "", text)  # the real server answers 500 although the caller is at fault
     if not target.get("name"):
         raise ApiError(500, "", "target.name: Required value")
     for part, key in (("UID", "uid"), ("ResourceVersion", "resourceVersion")):
@@ -260,10 +260,11 @@ def _check_binding(meta: Object, spec: Object, wanted: Object, target: Object) -
 
 
 def bind(pod: Object, binding: Object, *, copy_labels: bool) -> Object:
-    """The pod after a Binding: node, annotations and (from 1.35 on) labels in one write.
+    """The pod after a Binding: node, annotations and, with ``copy_labels``, labels in one write.
 
     Raises:
-        ApiError: 409 when the pod is bound, deleting, gated or another one than the Binding means; 500 without a node.
+        ApiError: 409 if the pod is bound, is being deleted, has scheduling gates or is not the pod that the Binding
+            names; 500 if the Binding names no node.
     """
     meta, wanted, spec = pod["metadata"], binding.get("metadata") or {}, pod["spec"]
     target = binding.get("target") or {}
@@ -279,10 +280,10 @@ def bind(pod: Object, binding: Object, *, copy_labels: bool) -> Object:
 
 
 def delete(resource: Resource, obj: Object, options: Object) -> Object | None:
-    """The object while it terminates, or None when it is to go at once.
+    """The object with its deletion time, or None if it is deleted at once.
 
     Raises:
-        ApiError: 409 when a precondition does not hold.
+        ApiError: 409 if a precondition does not hold.
     """
     meta, preconditions = obj["metadata"], options.get("preconditions") or {}
     what = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
@@ -305,12 +306,12 @@ def delete(resource: Resource, obj: Object, options: Object) -> Object | None:
 
 
 def _grace(pod: Object, asked: int | None) -> int:
-    """Seconds a pod may take to stop: none for one that never reached a node or has ended."""
+    """Seconds that a pod may take to stop; 0 for a pod that has no node or has ended."""
     if not pod["spec"].get("nodeName") or (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
         return 0
     return max(0, int(pod["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked))
 
 
 def keeps_status(resource: Resource) -> bool:
-    """Whether a create keeps the status it was sent, as it does for nodes."""
+    """Whether a create keeps the status in the request, as the server does for nodes."""
     return resource is NODES

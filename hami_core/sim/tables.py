@@ -1,4 +1,4 @@
-"""`kubectl get` asks for tables: columns and cells of the kinds people look at."""
+"""Tables for `kubectl get`: columns and cells of the most used kinds."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _cells(resource: Resource, obj: Object) -> list[object]:
 
 
 def table(resource: Resource, objects: list[Object], meta: Object, *, columns: bool = True) -> Object:
-    """A `meta.k8s.io/v1` Table; rows carry each object's metadata, which kubectl needs."""
+    """A `meta.k8s.io/v1` Table. Its rows contain each object's metadata, which kubectl needs."""
     names = _COLUMNS.get(resource.plural, ("Name", "Age"))
     definitions = [
         {

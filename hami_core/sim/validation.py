@@ -1,7 +1,7 @@
-"""What the API server refuses of metadata and of pods' resources, with its words.
+"""The API server's validation of metadata and of pods' resources.
 
-Only what this project's parts can meet is checked: names, label and annotation keys, label values, finalizers, extended
-resources. Texts are those of Kubernetes 1.36.
+Only errors that this project's parts can meet are checked: names, label and annotation keys, label values, finalizers,
+extended resources. The texts are those of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NAME_TEXT = (
     f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
 )
 _ANNOTATIONS_MAX = 256 << 10
-"""Bytes of all annotations of an object together."""
+"""Largest size of all annotations of an object together, in bytes."""
 
 
 def _key_is_valid(key: str) -> bool:
@@ -46,10 +46,10 @@ def _key_is_valid(key: str) -> bool:
 
 
 def metadata(resource: Resource, meta: Object, *, patched: bool = False) -> None:
-    """Checks names, labels, annotations.
+    """Checks name, labels and annotations.
 
     Raises:
-        ApiError: 422 with every cause; 400 for a value of another type, 422 where a patch put it there.
+        ApiError: 422 with every cause. A value that is not text gives 400, or 422 if it comes from a patch.
     """
     for part in ("labels", "annotations"):
         found = meta.get(part) or {}
@@ -83,7 +83,7 @@ def _metadata_causes(meta: Object) -> Iterator[Cause]:
 
 
 def finalizers(resource: Resource, old: Object, new: Object) -> None:
-    """Checks that an object that goes is not held anew.
+    """Checks that an object that is being deleted gets no new finalizers.
 
     Raises:
         ApiError: 422.
@@ -97,10 +97,10 @@ def finalizers(resource: Resource, old: Object, new: Object) -> None:
 
 
 def quantities(resource: Resource, obj: Object) -> None:
-    """Writes the amounts of pods, nodes and quotas as the API server does on reading them: JSON numbers become text.
+    """Brings the amounts of pods, nodes and quotas into the API server's form: JSON numbers become text.
 
     Raises:
-        ApiError: 400 for what is no quantity.
+        ApiError: 400 if an amount is not a quantity.
     """
     for holder, part in _amounts(resource, obj):
         found = holder.get(part)
@@ -131,7 +131,7 @@ def _amounts(resource: Resource, obj: Object) -> Iterator[tuple[Object, str]]:
 
 
 def quota(resource: Resource, obj: Object) -> None:
-    """Checks a quota's amounts, written as the API server does already.
+    """Checks a quota's amounts, which `quantities` has brought into form.
 
     Raises:
         ApiError: 422 with every cause.
@@ -149,10 +149,10 @@ def quota(resource: Resource, obj: Object) -> None:
 
 
 def containers(resource: Resource, pod: Object) -> None:
-    """Checks names and resources of a pod's containers, requests filled in already.
+    """Checks names and resources of a pod's containers, after `strategy.default_pod` has set the requests.
 
     Raises:
-        ApiError: 422 with every cause; 400 for what is no quantity.
+        ApiError: 422 with every cause; 400 if an amount is not a quantity.
     """
     spec, causes = pod["spec"], list[Cause]()
     if not spec.get("containers"):
@@ -174,7 +174,7 @@ def containers(resource: Resource, pod: Object) -> None:
 
 
 def ephemeral(resource: Resource, old: Object, pod: Object) -> None:
-    """Checks the ephemeral containers of a running pod: they come, without resources, and stay as they are.
+    """Checks the ephemeral containers of a running pod: they have no resources and never change once added.
 
     Raises:
         ApiError: 422 with every cause.
@@ -226,6 +226,6 @@ def _resource_causes(resource: Resource, where: str, resources: Object) -> Itera
             yield Cause(f"{where}.requests", text)
 
 
-def _canonical(value: Any) -> str:  # noqa: ANN401 - whatever number the wire parses to
+def _canonical(value: Any) -> str:  # noqa: ANN401 - any type of number that `parse_quantity` returns
     thousandths = value * 1000
     return f"{int(thousandths)}m" if thousandths == int(thousandths) else str(value)

@@ -1,4 +1,4 @@
-"""The scheduling queue: active, backing off, unschedulable; times as kube-scheduler's."""
+"""The scheduling queue of active, backing-off and unschedulable pods, with kube-scheduler's times."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Waiting:
 
 
 class Queue:
-    """Pods by UID.
+    """Queue of pods, by UID.
 
     Args:
         initial: First back-off in seconds; doubles with each attempt.
         longest: Longest back-off in seconds.
-        unschedulable_for: Seconds after which a pod nothing happened for is tried again anyway.
+        unschedulable_for: Seconds after which an unschedulable pod is tried again although nothing has changed.
     """
 
     def __init__(self, initial: float, longest: float, unschedulable_for: float = 300.0) -> None:
@@ -41,7 +41,7 @@ class Queue:
         self._wake = asyncio.Event()
 
     def put(self, pod: Object, *, changed: bool = True) -> None:
-        """Adds a pod, or replaces its object; a change that may matter ends its being unschedulable."""
+        """Adds a pod, or replaces its object. With ``changed``, an unschedulable pod is tried again."""
         uid = pod["metadata"]["uid"]
         if uid in self._pods:
             self._pods[uid].pod = pod
@@ -56,14 +56,14 @@ class Queue:
         self._pods.pop(uid, None)
 
     def move_all(self) -> None:
-        """Something happened in the cluster: unschedulable pods are tried again once their back-off is over."""
+        """Marks all pods to be tried again after their back-off, because the cluster has changed."""
         self._moves += 1
         for waiting in self._pods.values():
             waiting.unschedulable = False
         self._wake.set()
 
     def failed(self, waiting: Waiting, moves: int, *, unschedulable: bool) -> None:
-        """Puts a pod back after an attempt that began when `moves` was this."""
+        """Puts a pod back after a failed attempt. ``moves`` is the value of `moves` when the attempt began."""
         uid, now = waiting.pod["metadata"]["uid"], time.monotonic()
         waiting.ready_at = now + min(self._initial * 2 ** (waiting.attempts - 1), self._longest)
         waiting.unschedulable = unschedulable and moves == self._moves
@@ -73,11 +73,11 @@ class Queue:
 
     @property
     def moves(self) -> int:
-        """Number of `move_all` so far."""
+        """Number of calls of `move_all` so far."""
         return self._moves
 
     async def pop(self) -> Waiting:
-        """The next pod: highest priority first, then the one that waits longest."""
+        """The next pod: the highest priority first, then the longest wait."""
         while True:
             now = time.monotonic()
             for waiting in self._pods.values():

@@ -1,4 +1,4 @@
-"""Watches: what each event looks like to one watcher, and how it is sent."""
+"""Watches: what one watcher sees of each event, and how it is sent."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """One watch's connection.
+    """The connection of one watch.
 
     Args:
         request: The request.
-        response: Its answer, begun.
-        resource: What is watched.
+        response: The answer, with its headers sent.
+        resource: The resource that is watched.
     """
 
     def __init__(self, request: web.Request, response: web.StreamResponse, resource: Resource) -> None:
@@ -33,7 +33,7 @@ class Stream:
 
     @property
     def open(self) -> bool:
-        """Whether the client is still there."""
+        """Whether the client is still connected."""
         return self._request.transport is not None and not self._request.transport.is_closing()
 
     async def send(self, kind: str, obj: Object) -> None:
@@ -51,9 +51,10 @@ class Stream:
 
 
 def seen(event: Event, call: Call, test: selection.Test) -> tuple[str, Object] | None:
-    """Type and object a watcher with this selector sees of an event; None for nothing.
+    """Type and object that a watcher with this selector sees of an event; None if it sees nothing.
 
-    What leaves a selection goes as it last was in it, with the version at which it left.
+    If a change takes an object out of the selection, the watcher sees ``DELETED`` with the object before the change
+    and the version of the change.
     """
     if call.namespace and event.obj["metadata"].get("namespace") != call.namespace:
         return None

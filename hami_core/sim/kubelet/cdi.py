@@ -1,4 +1,4 @@
-"""CDI: what a runtime does with device names at container creation."""
+"""CDI: how a runtime resolves device names when it creates a container."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LOG = logging.getLogger(__name__)
 
 
 class UnresolvableError(Exception):
-    """A name stands in no specification."""
+    """No specification has the name."""
 
 
 @dataclass
 class Edits:
-    """What a container gets; later edits win in the environment."""
+    """What a container gets. In the environment, later edits replace earlier ones."""
 
     env: dict[str, str] = field(default_factory=dict)
     mounts: list[dict[str, Any]] = field(default_factory=list)
@@ -57,16 +57,16 @@ def _specs(folder: Path) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=4096)
 def _spec(path: Path, version: tuple[int, int, int]) -> dict[str, Any] | None:
-    """One specification, read once a version, as a runtime's cache does; None: left out."""
+    """One specification, cached until the file changes, as in a runtime; None if it is not valid."""
     del version
     try:
         text = path.read_text()
         spec = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except (OSError, ValueError, yaml.YAMLError) as error:
-        _LOG.warning("CDI specification %s left out: %s", path, error)
+        _LOG.warning("CDI specification %s ignored: %s", path, error)
         return None
     if not isinstance(spec, dict) or "kind" not in spec or not isinstance(spec.get("devices"), list):
-        _LOG.warning("CDI specification %s left out: kind or devices missing", path)
+        _LOG.warning("CDI specification %s ignored: kind or devices missing", path)
         return None
     return spec
 
@@ -75,7 +75,7 @@ def resolve(folder: Path, names: list[str]) -> Edits:
     """The edits for device names such as ``vendor.com/class=name``.
 
     Raises:
-        UnresolvableError: At least one stands in no file of the folder.
+        UnresolvableError: No file of the folder has one of the names.
     """
     edits, missing = Edits(), []
     specs = _specs(folder) if names else []

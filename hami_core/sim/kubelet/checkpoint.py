@@ -1,4 +1,4 @@
-"""`kubelet_internal_checkpoint`, as the kubelet's device manager writes it."""
+"""`kubelet_internal_checkpoint`, the file that the kubelet's device manager writes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _NO_NUMA = "-1"
 
 @dataclass(frozen=True)
 class Entry:
-    """Devices of one resource held by one container, with the plugin's answer."""
+    """Devices of one resource that one container holds, with the plugin's answer."""
 
     pod_uid: str
     container: str
     resource: str
     devices: dict[str, tuple[str, ...]]
-    """Device ids by NUMA node; ``-1`` where the plugin names none."""
+    """Device ids by NUMA node; ``-1`` if the plugin names none."""
     response: api.ContainerAllocateResponse
 
     @property
@@ -36,7 +36,7 @@ class Entry:
 
 
 def _checksum(data: bytes) -> int:
-    """FNV-1a, 32 bits, over the JSON; the real kubelet hashes Go's print of the structure, and nobody else reads it."""
+    """FNV-1a, 32 bits, over the JSON. The real kubelet hashes Go's print of the structure."""
     value = 0x811C9DC5
     for byte in data:
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
@@ -63,7 +63,7 @@ def decode(content: bytes) -> tuple[list[Entry], list[str]]:
     """Entries and names of registered resources.
 
     Raises:
-        ValueError: The checksum or the form is wrong.
+        ValueError: The checksum is wrong or the content is not JSON.
     """
     document = orjson.loads(content)
     data = document["Data"]
@@ -88,7 +88,7 @@ def save(folder: Path, content: bytes) -> None:
 
 
 def by_numa(ids: list[str], devices: dict[str, api.Device]) -> dict[str, tuple[str, ...]]:
-    """Groups ids by the NUMA nodes the plugin gave for them."""
+    """Groups ids by the NUMA nodes that the plugin named for them."""
     found: dict[str, list[str]] = {}
     for one in ids:
         nodes = [str(n.ID) for n in devices[one].topology.nodes] if one in devices else []

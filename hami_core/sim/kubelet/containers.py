@@ -1,4 +1,4 @@
-"""Containers as local processes: started through the shim, found again after a restart of the kubelet."""
+"""Containers as local processes. The shim starts them; a restarted kubelet finds them again."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ _LAUNCH = launch.__file__
 
 
 class CreateError(Exception):
-    """The container could not be created; tried again later."""
+    """The container could not be created. The kubelet tries again later."""
 
 
 class ConfigError(Exception):
-    """What the pod says about the container cannot be followed (yet)."""
+    """The pod's specification of the container cannot be served, or not yet."""
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """What containers of this node start with.
+    """Settings of all containers of a node.
 
     Args:
         pods: Folder of pods' state.
         cdi: Folder of CDI specifications.
         mode: ``namespace`` or ``reduced``.
         image_env: Environment of every image.
-        shared: Host paths that every container sees as they are, not through its overlay.
-        serves_cdi: Off: CDI names are dropped without a word, as by containerd 1.7 with ``enable_cdi`` off.
-        proc: Where containers' processes are shown with the control groups a real runtime gives them.
+        shared: Host paths that every container shares with the host, not through its overlay.
+        serves_cdi: False: CDI names are silently dropped, as by containerd 1.7 with ``enable_cdi`` off.
+        proc: Folder that shows agents the containers' processes, with control groups as a real runtime names them.
     """
 
     pods: Path
@@ -58,7 +58,7 @@ class Runtime:
 
 
 class Container:
-    """One attempt at one container, known by its folder.
+    """One attempt at one container, identified by its folder.
 
     Args:
         folder: ``<pods>/<uid>/<container>/<attempt>``.
@@ -77,15 +77,15 @@ class Container:
 
     @property
     def state(self) -> dict[str, Any] | None:
-        """Process ids and start once it runs."""
+        """Process ids and start time once the container runs."""
         return self._read("state.json")
 
     @property
     def exit(self) -> dict[str, Any] | None:
-        """How it ended; None while it has not."""
+        """How the container ended; None while it has not."""
         found = self._read("exit.json")
         if found is None and not self._shim_alive():
-            found = self._read("exit.json")  # it may have been written between the two looks
+            found = self._read("exit.json")  # the shim may have written it between the two checks
             if found is None:
                 state = self.state or {}
                 started = state.get("started", 0.0)
@@ -101,7 +101,7 @@ class Container:
         return bool(pid) and launch.start_time(pid) == start
 
     async def ended(self) -> None:
-        """Returns when the shim is gone."""
+        """Waits until the shim has ended."""
         pid, _ = self._shim()
         if not self._shim_alive():
             return
@@ -118,7 +118,7 @@ class Container:
             os.close(number)
 
     def stop(self, *, at_once: bool) -> None:
-        """Sends SIGTERM to the process, or ends it with all its children."""
+        """Sends SIGTERM to the process; with ``at_once``, kills it and all its children."""
         state, (shim, start) = self.state, self._shim()
         with contextlib.suppress(ProcessLookupError):
             if at_once or not state:
@@ -129,19 +129,19 @@ class Container:
 
     @property
     def id(self) -> str:
-        """Container id as a status shows it."""
+        """Container id for the pod's status."""
         return f"sim://{_runtime_id(self.folder)}"
 
 
 def _runtime_id(folder: Path) -> str:
-    """The id a runtime would give: 64 hexadecimal digits."""
+    """A container id in a runtime's form: 64 hexadecimal digits."""
     return hashlib.sha256("/".join(folder.parts[-3:]).encode()).hexdigest()
 
 
 def show_processes(runtime: Runtime, container: Container) -> None:
-    """Show a container's process where an agent looks for it: as on a node whose ``/proc`` it can see.
+    """Shows a container's process in the folder that agents use as the node's ``/proc``.
 
-    A reduced container has no mount namespace, so there is nothing to see of it.
+    A reduced container is not shown, because it has no mount namespace.
     """
     pid = (container.state or {}).get("pid", 0)
     if runtime.proc is None or runtime.mode == "reduced" or not pid:
@@ -157,7 +157,7 @@ def show_processes(runtime: Runtime, container: Container) -> None:
 
 
 def recovered(pods: Path, uid: str, name: str) -> list[Container]:
-    """All attempts at a container that an earlier kubelet made; what it had only begun will not start any more."""
+    """All attempts at a container that an earlier kubelet made. Attempts without a process are blocked for ever."""
     found = attempts(pods, uid, name)
     for container in found:
         launch.claim(str(container.folder), 0)
@@ -172,7 +172,7 @@ def attempts(pods: Path, uid: str, name: str) -> list[Container]:
 
 
 async def end_all(pods: Path, uid: str = "*") -> None:
-    """Ends every container below a node's folder of pods, or of one pod, and waits for it."""
+    """Ends all containers of a node, or of one pod, and waits for them."""
     found = [Container(p.parent) for p in pods.glob(f"{uid}/*/*/shim.json")]  # noqa: ASYNC240 - local and small
     for container in found:
         container.stop(at_once=True)
@@ -191,10 +191,10 @@ def _field_ref(pod: Object, path: str) -> str:
 
 
 def environment(pod: Object, container: Object, answers: list[api.ContainerAllocateResponse]) -> dict[str, str]:
-    """Image, then Allocate's answers, then the pod; CDI comes last and elsewhere.
+    """The environment from Allocate's answers, then from the pod. `specification` adds the image's and CDI's.
 
     Raises:
-        ConfigError: A value comes from where this kubelet does not read.
+        ConfigError: The kind of a ``valueFrom`` is not supported.
     """
     env = {"HOSTNAME": pod["metadata"]["name"], "HOME": "/root"}
     for answer in answers:
@@ -238,7 +238,7 @@ def _volume_mounts(runtime: Runtime, pod: Object, container: Object) -> list[dic
 def specification(
     runtime: Runtime, pod: Object, container: Object, answers: list[api.ContainerAllocateResponse], folder: Path
 ) -> dict[str, Any]:
-    """What the shim is to start.
+    """The description of the container for the shim.
 
     Raises:
         CreateError: A CDI name is unknown, a source is missing, or there is no command.
@@ -298,12 +298,12 @@ async def start(folder: Path, spec: dict[str, Any]) -> Container:
         await asyncio.sleep(0.01)
     while container.state is None and container.exit is None:
         await asyncio.sleep(0.01)
-        process.poll()  # reaps it when it has ended
+        process.poll()  # reaps the shim if it has ended
     return container
 
 
 async def probe(folder: Path) -> str:
-    """Why containers cannot have mount namespaces here; empty when they can."""
+    """Why containers cannot have mount namespaces here; empty if they can."""
     spec: dict[str, Any] = {
         "id": "probe", "mode": "namespace", "args": ["/bin/true"], "env": {"PATH": _PATH}, "cwd": "/", "mounts": [],
         "devices": [], "hooks": [], "shared": [], "annotations": {}, "log": str(folder / "0" / "log"),

@@ -1,8 +1,11 @@
-"""The device manager: plugins, slots, Allocate and PreStartContainer as the real kubelet calls them.
+"""The device manager: plugins, slots, and calls of Allocate and PreStartContainer.
 
-The order of steps follows `pkg/kubelet/cm/devicemanager` of Kubernetes 1.36: devices of finished init containers are
-reused, preferences are asked for only when new devices are needed, the checkpoint is written after each container's
-Allocate, PreStartContainer is skipped while a plugin has not registered again after a restart of the kubelet.
+The order of steps is that of `pkg/kubelet/cm/devicemanager` of Kubernetes 1.36:
+
+- Devices of finished init containers are reused.
+- The plugin is asked for its preference only if new devices are needed.
+- The checkpoint is written after each container's Allocate.
+- After a restart of the kubelet, PreStartContainer is skipped until the plugin has registered again.
 """
 
 from __future__ import annotations
@@ -34,11 +37,11 @@ _FORGET_SECONDS = 300.0
 _EXTENDED = re.compile(
     r"(?!requests\.)(?!([a-z0-9.-]*\.)?kubernetes\.io/)[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?"
 )
-"""Names of extended resources: with a domain, and not Kubernetes' own."""
+"""Names of extended resources: they have a domain, and not one of Kubernetes."""
 
 
 class DeviceError(Exception):
-    """Devices could not be given, or the plugin refused; the text is the kubelet's."""
+    """Devices could not be given, or the plugin refused. The text is the real kubelet's."""
 
 
 def go_error(error: grpc.aio.AioRpcError) -> str:
@@ -61,7 +64,7 @@ class Plugin:
 
 @dataclass
 class Resource:
-    """What is known of one resource: its devices, and its plugin once there is one."""
+    """One resource: its devices, and its plugin once one has registered."""
 
     devices: dict[str, api.Device] = field(default_factory=dict)
     plugin: Plugin | None = None
@@ -69,7 +72,7 @@ class Resource:
 
     @property
     def healthy(self) -> set[str]:
-        """Ids of healthy devices; none while the plugin is away."""
+        """Ids of healthy devices; none while no plugin is connected."""
         if self.plugin is None or self.plugin.stopped:
             return set()
         return {i for i, d in self.devices.items() if d.health == "Healthy"}
@@ -82,7 +85,7 @@ class DeviceManager(rpc.RegistrationServicer):
         folder: Folder of the plugin sockets.
         active: UIDs of pods that are neither finished nor gone.
         changed: Called when capacity changes.
-        rng: Order in which ids are picked and named: real kubelets promise none.
+        rng: Source of the random order of ids. Real kubelets promise no order.
     """
 
     def __init__(
@@ -100,7 +103,7 @@ class DeviceManager(rpc.RegistrationServicer):
     # ---- life
 
     async def start(self) -> None:
-        """Empties the folder of sockets, reads the checkpoint, and serves kubelet.sock."""
+        """Removes old sockets, reads the checkpoint and serves kubelet.sock."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in self._folder.iterdir():
             if path.is_socket():
@@ -138,7 +141,7 @@ class DeviceManager(rpc.RegistrationServicer):
     async def Register(  # noqa: N802 - gRPC's name
         self, request: api.RegisterRequest, context: grpc.aio.ServicerContext[api.RegisterRequest, api.Empty]
     ) -> api.Empty:
-        """A plugin presents itself; its socket must answer already."""
+        """Registers a plugin. Its socket must already answer."""
         if request.version != "v1beta1":
             text = f'requested API version "{request.version}" is not supported by kubelet.'
             await context.abort(grpc.StatusCode.UNKNOWN, f'{text} Supported version is ["v1beta1"]')
@@ -175,10 +178,10 @@ class DeviceManager(rpc.RegistrationServicer):
             resource.stopped_at = asyncio.get_running_loop().time()
         self._changed()
 
-    # ---- what others ask
+    # ---- queries
 
     def capacity(self) -> dict[str, tuple[int, int]]:
-        """Devices and healthy devices by resource; a resource whose plugin is long gone shows none."""
+        """Numbers of devices and of healthy devices by resource; both 0 once the plugin has been gone for long."""
         now = asyncio.get_running_loop().time()
         found = {}
         for name, resource in self._resources.items():
@@ -187,11 +190,11 @@ class DeviceManager(rpc.RegistrationServicer):
         return found
 
     def absent(self) -> bool:
-        """Whether a resource that the checkpoint names has no healthy device yet."""
+        """Whether a resource of the checkpoint has no healthy device yet, because its plugin is not back."""
         return any(not r.healthy for r in self._resources.values() if r.stopped_at is None)
 
     def entries(self, uid: str, container: str) -> list[checkpoint.Entry]:
-        """What one container holds."""
+        """The devices that one container holds."""
         return [e for (u, c, _), e in self._entries.items() if (u, c) == (uid, container)]
 
     def healthy(self) -> dict[str, dict[str, tuple[str, ...]]]:
@@ -210,10 +213,10 @@ class DeviceManager(rpc.RegistrationServicer):
     # ---- admission
 
     async def allocate(self, pod: Object, container: Object, *, running: bool) -> None:
-        """Gives one container its devices; containers of a pod come init first, in order.
+        """Gives one container its devices. The caller goes through a pod's containers in order, init containers first.
 
         Raises:
-            DeviceError: There are not enough, or the plugin refused.
+            DeviceError: Too few devices are free, or the plugin refused.
         """
         uid, name = pod["metadata"]["uid"], container["name"]
         self._reusable = {uid: self._reusable.get(uid, {})}
@@ -266,10 +269,10 @@ class DeviceManager(rpc.RegistrationServicer):
     async def _pick(
         self, uid: str, container: str, name: str, count: int, reusable: set[str], *, running: bool
     ) -> list[str]:
-        """Ids to allocate anew; none when the container has its devices already.
+        """Ids to allocate now; none if the container already has its devices.
 
         Raises:
-            DeviceError: There are not enough healthy ones.
+            DeviceError: Too few healthy devices are free.
         """
         resource, entry = self._resources[name], self._entries.get((uid, container, name))
         held = entry.ids if entry else frozenset()
@@ -319,10 +322,10 @@ class DeviceManager(rpc.RegistrationServicer):
     # ---- container start
 
     async def before_start(self, uid: str, container: Object) -> list[api.ContainerAllocateResponse]:
-        """Calls PreStartContainer where it is asked for and returns the plugins' stored answers.
+        """Calls PreStartContainer if the plugin requires it. Returns the plugins' stored answers to Allocate.
 
         Raises:
-            DeviceError: A plugin refused, or is away.
+            DeviceError: A plugin refused or is not connected.
         """
         for name in self._wanted(container):
             plugin, entry = self._resources[name].plugin, self._entries.get((uid, container["name"], name))

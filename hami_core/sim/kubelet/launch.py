@@ -1,14 +1,19 @@
-"""Runs one container: the shim between kubelet and process, run by path with nothing but the standard library.
+"""The shim between kubelet and process: it runs one container. It uses only the standard library.
 
-``python -I -S launch.py FOLDER`` reads ``spec.json`` there, writes ``state.json`` once the process runs and
-``exit.json`` when it has ended. The shim outlives the kubelet; SIGTERM to it ends the container at once.
+``python -I -S launch.py FOLDER`` reads ``spec.json`` in the folder. It writes ``state.json`` once the process runs and
+``exit.json`` when it has ended. The shim outlives the kubelet. SIGTERM to the shim ends the container at once.
 
-The process gets a mount namespace of its own and an overlay of the host's root whose changes live in memory, a fresh
-``/dev`` with the usual devices, and the host's ``/proc`` and ``/sys`` (it shares the process ids, by which simulated
-devices keep their books). Mode ``reduced``: no namespace, a folder of links instead, and the environment adapted.
+The process gets a mount namespace of its own, with these mounts:
+
+- an overlay of the host's root, whose changes stay in memory,
+- a new ``/dev`` with the usual devices,
+- the host's ``/proc`` and ``/sys``. Process ids are the host's, because simulated devices account by process id.
+
+In mode ``reduced`` there is no namespace. The container gets a folder of links instead, and an environment that leads
+there.
 """
 
-# Without pathlib a shim starts sooner, and it is one process a container.
+# Each container has a shim, and without pathlib it starts faster.
 # ruff: noqa: PTH101, PTH102, PTH103, PTH105, PTH110, PTH112, PTH114, PTH115, PTH116, PTH118, PTH120, PTH123, PTH211
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ import sys
 import time
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing typing would take longer than all the rest
+if TYPE_CHECKING:  # importing typing would take longer than all other imports
     from typing import Any, NoReturn
 
     Spec = dict[str, Any]
@@ -48,7 +53,7 @@ def _mount(source: str, target: str, kind: str = "", flags: int = 0, data: str =
 
 
 def start_time(pid: int) -> int:
-    """The process's start in clock ticks since boot; 0 when there is none. With the id it names a process for good."""
+    """The process's start in clock ticks since boot; 0 if it does not run. Id and start together identify a process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rsplit(b")", 1)[1].split()
@@ -65,10 +70,10 @@ def _write(folder: str, name: str, content: Spec) -> None:
 
 
 def claim(folder: str, pid: int) -> bool:
-    """Makes a folder's container this shim's; False when it has been claimed already.
+    """Claims a container's folder for a shim. Returns False if it has been claimed before.
 
-    A kubelet that finds a folder without a claim, left by one that was killed before its shim got here, claims it
-    with process id 0: then that shim starts nothing, and no container runs twice.
+    A kubelet may have been killed before its shim claimed the folder. Its successor claims the folder with process id
+    0. Then the late shim starts nothing, and no container runs twice.
     """
     name = os.path.join(folder, "shim.json")
     _write(folder, f"claim-{pid}", {"pid": pid, "start": start_time(pid) if pid else -1})
@@ -83,7 +88,7 @@ def claim(folder: str, pid: int) -> bool:
 
 
 def inside(root: str, path: str) -> str:
-    """Where a path of the container lies, symbolic links followed as they are inside it."""
+    """The host's path of a path in the container. Symbolic links are followed as inside the container."""
     done, todo, links = root, [p for p in path.split("/") if p], 0
     while todo:
         part = todo.pop(0)
@@ -104,7 +109,7 @@ def inside(root: str, path: str) -> str:
 
 
 def _point(source: str, target: str) -> None:
-    """Makes what a bind mount needs to stand on."""
+    """Creates the mount point of a bind mount: a folder or a file, like its source."""
     if stat.S_ISDIR(os.stat(source).st_mode):
         os.makedirs(target, exist_ok=True)
     elif not os.path.lexists(target):
@@ -131,7 +136,7 @@ def _own_namespace() -> None:
 
 
 def _host_mounts() -> list[str]:
-    """The host's own mounts, outermost first, without root and what every container gets anyway."""
+    """Mount points of the host, outermost first, without ``/`` and those that every container gets."""
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         points = [line.split()[4].encode().decode("unicode_escape") for line in file]
     found: list[str] = []
@@ -154,7 +159,7 @@ def _memory(folder: str) -> str:
 
 
 def _overlay(base: str, host: list[str]) -> None:
-    """The host's root under ``root``, with changes kept in ``upper``."""
+    """Mounts the host's root at ``root``, with changes in ``upper``."""
     root = f"{base}/root"
     _mount("overlay", root, "overlay", data=f"lowerdir=/,upperdir={base}/upper,workdir={base}/work")
     for point in host:
@@ -163,13 +168,13 @@ def _overlay(base: str, host: list[str]) -> None:
 
 
 def _tree(base: str, targets: list[str]) -> None:
-    """The same without an overlay, which users without privileges may not lay over ``/``.
+    """Builds the root from bind mounts, for users who may not mount an overlay of ``/``.
 
-    Folders on the way to a target are made anew and their entries bound one by one; the rest is bound whole. All
-    of it can only be read, but for places made to be written.
+    Parent folders of a target are created, and their entries are bound one by one. All other folders are bound whole.
+    Everything is read-only except the folders of `_WRITABLE`.
     """
     os.makedirs(f"{base}/root", exist_ok=True)
-    _bind(f"{base}/root", f"{base}/root")  # a container's root is a mount, by which its mount table is known
+    _bind(f"{base}/root", f"{base}/root")  # a container's root must be a mount, to be found in its mount table
     split = {"/"}
     for target in targets:
         folder = os.path.realpath(os.path.dirname(target))
@@ -189,7 +194,7 @@ def _tree(base: str, targets: list[str]) -> None:
                 try:
                     _bind(entry.path, copy, read_only=entry.path not in _WRITABLE)
                 except OSError:
-                    continue  # not for this user
+                    continue  # this user may not bind it
 
 
 def _fill(folder: str, spec: Spec) -> str:
@@ -234,7 +239,7 @@ def _make_root(folder: str, spec: Spec) -> str:
 
 
 def _stand_in(entry: dict[str, Any], link: str) -> None:
-    """A link in place of a mount. A file that is mounted to be written keeps its type: some open no symbolic link."""
+    """Creates a link in place of a mount. A writable file gets a hard link: some programs refuse symbolic links."""
     if not entry.get("read_only", True):
         try:
             os.link(entry["source"], link)
@@ -246,7 +251,7 @@ def _stand_in(entry: dict[str, Any], link: str) -> None:
 
 
 def _make_links(folder: str, spec: Spec) -> str:
-    """Mode ``reduced``: what would be mounted, as links under one folder, and an environment that leads there."""
+    """Mode ``reduced``: creates links in a folder in place of mounts, and an environment that leads there."""
     root = os.path.join(folder, "root")
     os.makedirs(f"{root}/dev", exist_ok=True)
     env = spec["env"]
@@ -306,7 +311,7 @@ def _run_hooks(spec: Spec, names: tuple[str, ...], pid: int, folder: str, cwd: s
 
 
 def _child(folder: str, spec: Spec, ready: int, go: int) -> NoReturn:
-    """Never returns: becomes the container's process, or reports on ``ready`` why not."""
+    """Becomes the container's process, or writes to ``ready`` why it cannot. Never returns."""
     try:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setsid()
@@ -352,7 +357,7 @@ def _end_all(*_: object) -> None:
 
 
 def _await_exit(pid: int) -> int:
-    """Waits for the container's process, ends what it left behind, and returns its exit code as shells do."""
+    """Waits for the container's process, kills its remaining children and returns its exit code in a shell's form."""
     status = 0
     while True:
         done, found = os.wait()
@@ -372,7 +377,7 @@ def _start(folder: str, spec: Spec) -> int:
     """Starts the container's process.
 
     Raises:
-        RuntimeError: It could not be; the text is the runtime's.
+        RuntimeError: The process could not be started. The text is in the runtime's form.
     """
     ready_read, ready = os.pipe2(os.O_CLOEXEC)
     go_read, go = os.pipe2(os.O_CLOEXEC)
@@ -406,7 +411,7 @@ def _start(folder: str, spec: Spec) -> int:
 
 
 def main(folder: str) -> None:
-    """Runs the container in this folder to its end."""
+    """Runs the container of a folder until it ends."""
     with open(os.path.join(folder, "spec.json"), encoding="utf-8") as file:
         spec: Spec = json.load(file)
     if not claim(folder, os.getpid()):

@@ -1,4 +1,4 @@
-"""The kubelet's process: node object, admission one pod at a time, logs."""
+"""The kubelet's process: it keeps the node object, admits pods one at a time and serves logs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Kubelet:
         self._web: web.AppRunner
 
     async def start(self) -> str:
-        """Serves sockets and logs, then works in the background; returns the log endpoint's URL."""
+        """Serves sockets and logs, and starts the background tasks. Returns the URL of the log endpoint."""
         root: Path = self._given.root
         for name in ("cdi", "pods", "proc/sys/kernel/random"):
             (root / name).mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ class Kubelet:
         return f"http://127.0.0.1:{self._port}"
 
     async def stop(self, orphaned: bool) -> None:
-        """Stops; containers go on unless nobody is left to end them."""
+        """Stops the kubelet. Containers go on, unless ``orphaned``: then no process is left to end them."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -109,7 +109,7 @@ class Kubelet:
         return [w.pod for w in self._workers.values() if not w.finished and not w.gone]
 
     def _active_uids(self) -> set[str]:
-        """Whose devices are not given away: pods that have not ended, those that wait for admission included."""
+        """UIDs of pods that keep their devices: pods that have not ended, and pods that wait for admission."""
         return {pod["metadata"]["uid"] for pod in self._active_pods()} | self._queue.keys()
 
     def _pod_changed(self, kind: str, pod: Object) -> None:
@@ -135,14 +135,14 @@ class Kubelet:
             self._arrived.set()
 
     async def _end_orphans(self) -> None:
-        """Ends what is left of pods that went while no kubelet was there to see it."""
+        """Ends containers of pods that were deleted while the kubelet did not run."""
         for folder in (self._given.root / "pods").iterdir():
             if folder.name not in self._known and folder.name not in self._workers:
                 await containers.end_all(folder.parent, folder.name)
                 shutil.rmtree(folder, ignore_errors=True)
 
     async def _admission(self) -> None:
-        """Admits pods one after the other, oldest first; after a restart when plugins are back or had their time."""
+        """Admits pods one after the other, oldest first. After a restart it first waits a limited time for plugins."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._given.settle_seconds):
                 while self._devices.absent():  # noqa: ASYNC110 - for a moment after a restart
@@ -216,7 +216,7 @@ class Kubelet:
         }
 
     async def _node_loop(self) -> None:
-        """Writes the node's status when it changes, or later: the real one looks every ten seconds."""
+        """Writes the node's status ``status_seconds`` after each change. A real kubelet checks every ten seconds."""
         while True:
             try:
                 path = f"/api/v1/nodes/{self._name}/status"
@@ -293,15 +293,15 @@ def main(argv: list[str]) -> None:
         "--image-env", action="append", default=[], metavar="NAME=VALUE", help="environment of every image"
     )
     parser.add_argument(
-        "--shared", action="append", default=[], metavar="PATH", help="host path every container shares"
+        "--shared", action="append", default=[], metavar="PATH", help="host path that every container shares"
     )
-    parser.add_argument("--seed", type=int, default=None, help="of the random order of device ids")
-    parser.add_argument("--resync-seconds", type=float, default=12.0, help="until a refused start is tried again")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the random order of device ids")
+    parser.add_argument("--resync-seconds", type=float, default=12.0, help="time until a refused start is tried again")
     parser.add_argument("--crash-seconds", type=float, default=10.0, help="first back-off of a crash loop")
-    parser.add_argument("--settle-seconds", type=float, default=3.0, help="time plugins have after a restart")
-    parser.add_argument("--status-seconds", type=float, default=0.0, help="until a change of devices is published")
-    parser.add_argument("--reduced", action="store_true", help="no mount namespaces, even where they are possible")
-    parser.add_argument("--no-cdi", action="store_true", help="drop CDI names, as runtimes with CDI switched off do")
+    parser.add_argument("--settle-seconds", type=float, default=3.0, help="time for plugins to return after a restart")
+    parser.add_argument("--status-seconds", type=float, default=0.0, help="time until a change of devices is published")
+    parser.add_argument("--reduced", action="store_true", help="use no mount namespaces, even if they are possible")
+    parser.add_argument("--no-cdi", action="store_true", help="drop CDI names, as runtimes do with CDI switched off")
     given = parser.parse_args(argv)
     given.root = given.root.resolve()
 

@@ -1,6 +1,6 @@
 """The PodResources service, v1: which running containers hold which devices. Init containers are never shown."""
 
-# ruff: noqa: N802, ARG002 - the methods of a gRPC service are named and called as its .proto says
+# ruff: noqa: N802, ARG002 - the .proto file sets names and arguments of a gRPC service's methods
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One worker a pod: init containers, sidecars, app containers, restarts, and its end."""
+"""`PodWorker`: runs one pod's init containers, sidecars and app containers, restarts them, and ends the pod."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _STARTS = asyncio.Semaphore(4)
-"""Shims being started at once: more would only wait for the processor."""
+"""Limit of shims that start at the same time: more would only wait for the processor."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Times:
     """Waits in seconds.
 
     Args:
-        resync: Until a container that could not be created is tried again, the first time after a tenth of it.
-        crash: First back-off of a container that keeps ending; doubles up to thirty times itself.
+        resync: Time until a container that could not be created is tried again. The first retry comes after a tenth.
+        crash: First back-off of a container that keeps ending. It doubles, up to thirty times the first.
     """
 
     resync: float = 12.0
@@ -47,11 +47,11 @@ class Node:
 
 
 class PodWorker:
-    """Drives one pod towards what its object says.
+    """Brings one pod into the state that its object describes.
 
     Args:
         pod: The object.
-        node: What it runs on.
+        node: What the workers of the node share.
     """
 
     def __init__(self, pod: Object, node: Node) -> None:
@@ -90,11 +90,11 @@ class PodWorker:
 
     @property
     def finished(self) -> bool:
-        """Whether the pod has ended for good and so holds no devices any more."""
+        """Whether the pod has ended and holds no devices any more."""
         return self.phase in {"Succeeded", "Failed"} and not any(t.running for t in self._tracks.values())
 
     def update(self, pod: Object) -> None:
-        """Takes the newest object; a change that people or agents made ends waiting for the next try."""
+        """Takes the newest object. A change of labels, annotations or spec retries refused container starts at once."""
         old, self.pod = self.pod, pod
         touched = any(old["metadata"].get(k) != pod["metadata"].get(k) for k in ("labels", "annotations"))
         if touched or old["spec"] != pod["spec"]:
@@ -104,12 +104,12 @@ class PodWorker:
         self._wake.set()
 
     def end(self) -> None:
-        """The object is gone: nothing may run any more."""
+        """Ends all containers, because the object is gone."""
         self.gone = True
         self._wake.set()
 
     async def run(self) -> None:
-        """Works until the pod is gone from the API and nothing of it runs."""
+        """Works until the pod is gone from the API and none of its containers runs."""
         while True:
             self._wake.clear()
             pause = await self._sync()
@@ -127,7 +127,7 @@ class PodWorker:
     # ---- one round
 
     async def _sync(self) -> float:
-        """Does what can be done now; returns the seconds until there may be more."""
+        """Does what can be done now. Returns the seconds until there may be more to do."""
         if self.gone or self.pod["metadata"].get("deletionTimestamp"):
             return await self._terminate()
         if not self.rejected[0] and self.phase not in {"Succeeded", "Failed"}:
@@ -159,7 +159,10 @@ class PodWorker:
         return [t for t in self._tracks.values() if t.kind in kinds]
 
     def _finish(self, policy: str) -> bool:
-        """Whether the pod has done what it will do; sidecars are ended then, and the phase set when they are."""
+        """Whether the pod's app containers are done, or an init container failed for the last time.
+
+        If so, it ends the sidecars. Once they have ended, it sets the phase.
+        """
         codes = [t.end["exit_code"] for t in self._of("app") if t.end]
         init_failed = policy == "Never" and any(t.end and t.end["exit_code"] != 0 for t in self._of("init"))
         over = len(codes) == len(self._of("app")) and (policy == "Never" or (policy == "OnFailure" and not any(codes)))
@@ -173,7 +176,7 @@ class PodWorker:
         return True
 
     async def _keep(self, track: Track, *, restart: bool) -> None:
-        """Starts a container that should run and does not, unless it has to wait."""
+        """Starts a container that should run but does not, unless it must wait."""
         if track.running:
             track.waiting = ("", "")
             return
@@ -231,7 +234,7 @@ class PodWorker:
         track.retry_at = time.monotonic() + (resync / 10 if first else resync)
 
     def _follow(self, track: Track) -> None:
-        """Wakes the worker when the container ends, or has ended already."""
+        """Wakes the worker once the container has ended."""
         if track.current is None:
             return
 
@@ -275,7 +278,7 @@ class PodWorker:
             _LOG.info("pod %s not deleted yet: %s", meta["name"], failure)
         return 0.5
 
-    # ---- what others see
+    # ---- status and events
 
     @property
     def _path(self) -> str:

@@ -1,4 +1,4 @@
-"""Pod status out of what containers do: states, conditions, phase."""
+"""Pod status from the states of containers: states, conditions, phase."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Track:
     current: Container | None = None
     last_end: dict[str, Any] | None = None
     waiting: tuple[str, str] = ("", "")
-    """Reason and message why it is not running."""
+    """Reason and message why the container is not running; empty texts: it is not waiting."""
     retry_at: float = 0.0
     failures: int = 0
 
     @property
     def end(self) -> dict[str, Any] | None:
-        """How the current attempt ended; None when there is none or it runs."""
+        """How the current attempt ended; None if there is none or it runs."""
         return self.current.exit if self.current else None
 
     @property
     def running(self) -> bool:
-        """Whether its process runs."""
+        """Whether the container's process runs."""
         return self.current is not None and self.current.exit is None
 
 
@@ -54,9 +54,9 @@ def _terminated(end: dict[str, Any], container_id: str) -> Object:
 
 
 def container_status(track: Track, spec: Object, mode: str) -> Object:
-    """One entry of `containerStatuses`; a reduced container says so in its image id."""
+    """One entry of `containerStatuses`. Its image id is the mode of the runtime, such as ``reduced``."""
     current, end = track.current, track.end
-    running = current is not None and end is None  # one look: it may end between two
+    running = current is not None and end is None  # read once: the container may end at any time
     state: Object
     if running and current:
         state = {"running": {"startedAt": _time((current.state or {"started": 0})["started"])}}
@@ -77,10 +77,10 @@ def container_status(track: Track, spec: Object, mode: str) -> Object:
 
 
 def pod_status(pod: Object, tracks: dict[str, Track], *, phase: str, mode: str, reason: tuple[str, str]) -> Object:
-    """The pod's whole status, conditions of others kept."""
+    """The pod's whole status. Conditions of other writers are kept."""
     spec, old = pod["spec"], pod.get("status") or {}
     if reason[0] and all(track.current is None for track in tracks.values()):
-        # Turned away at the door: of its containers there is nothing to say.
+        # The pod was rejected before any container started, so there are no container statuses.
         return {"phase": phase, "reason": reason[0], "message": reason[1], "startTime": old.get("startTime") or now()}
     listed = {
         part: [container_status(tracks[c["name"]], c, mode) for c in spec.get(source) or []]

@@ -66,7 +66,7 @@ class AllocateSuite(VendorCase):
             assert node_loaded.allocate(slices, _container()) == node_loaded.allocate(slices, _container())
 
     def test_edits_are_well_formed_and_keep_off_the_host(self, node_loaded: LoadedVendor) -> None:
-        """Paths are absolute and names legal. No file of the kubelet, the runtime or the kernel's controls is mounted."""
+        """Paths are absolute and names legal. No file of kubelet, runtime or the kernel's controls is mounted."""
         for device in node_loaded.discover():
             edits = node_loaded.allocate((_slice(device),), _container())
             for name in edits.env:

@@ -106,7 +106,7 @@ class VendorCase:
     def _built(
         self, objects: Sequence[tuple[object, Source]], reporter: Reporter, node: NodeContext | None = None
     ) -> LoadedVendor:
-        """The loaded vendor. If it cannot be loaded, the first test fails with the reason and the others are skipped."""
+        """The loaded vendor. If loading fails, the first test fails with the reason and the others are skipped."""
         try:
             return build_vendor(objects, [], self.config, reporter, node=node)
         except HamiError as error:
