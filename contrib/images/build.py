@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def default_cache() -> Path:
-    """Where layers are kept unless told otherwise."""
+    """Default folder for finished layers."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hami-images"
 
 
 def publish(image: Image, archive: Path) -> str:
-    """Write an image's archive, and beside it what it is made of; return the image's digest."""
+    """Write an image's archive and its SBOM beside it; return the image's digest."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     digest = image.digest()
     components = [c for layer in image.layers for c in layer.components]
@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for archives and SBOMs")
     parser.add_argument("--only", nargs="+", choices=sorted(RECIPES), metavar="NAME", help="only these images")
-    parser.add_argument("--registry", default="localhost", help="what image names begin with (default: localhost)")
+    parser.add_argument("--registry", default="localhost", help="registry in the images' names (default: localhost)")
     parser.add_argument("--tag", default="dev", help="tag of the images (default: dev)")
     parser.add_argument("--unpack", action="store_true", help="also unpack each image into DIR/NAME")
     parser.add_argument(
@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="FILE",
-        help="wheel of a further vendor, for scheduler and agent-vendor; repeatable",
+        help="wheel of another vendor, for the images scheduler and agent-vendor; repeatable",
     )
     parser.add_argument("--kube-scheduler", type=Path, metavar="PATH", help="program of the kube-scheduler image")
     parser.add_argument("--cache", type=Path, default=default_cache(), metavar="DIR", help="default: %(default)s")
@@ -86,7 +86,7 @@ def main(words: Sequence[str] | None = None) -> int:
         size = archive.stat().st_size / 1e6
         print(f"{name}: {digest} {size:.1f} MB in {time.monotonic() - began:.1f} s: {archive}")
     if "kube-scheduler" not in names and not options.only:
-        print("kube-scheduler: left out; name the program with --kube-scheduler PATH")
+        print("kube-scheduler: left out; to build it, name the program with --kube-scheduler PATH")
     return 0
 
 

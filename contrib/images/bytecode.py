@@ -1,4 +1,4 @@
-"""Bytecode for the image's Python, made by that Python itself, without entering the image."""
+"""Bytecode for the image's Python. That Python makes it, run from outside the image."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _LIBRARIES: Final = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
 
 
 def compile_tree(runtime: Path, tree: Path, folders: Sequence[str]) -> None:
-    """Compile every module below folders of a tree.
+    """Compile every module in some folders of a tree.
 
-    Files carry the hash of their source and are not checked against it at run time, so they do not depend on times;
-    containers can't write their own, and without any each start would compile for seconds.
+    Bytecode files contain the hash of their source instead of a time, so that builds are reproducible. Python does not
+    check them at run time. Containers cannot write bytecode, and without it each start would compile for seconds.
 
     Args:
-        runtime: Root with the image's Python.
-        tree: Root with the modules.
-        folders: Folders below it, absolute as in the image.
+        runtime: Root of a tree with the image's Python.
+        tree: Root of the tree with the modules.
+        folders: Folders of the tree, as absolute paths in the image.
     """
     libraries = ":".join(str(runtime / part) for part in _LIBRARIES)
     python: list[str | Path] = [runtime / "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", "--library-path", libraries]

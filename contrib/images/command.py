@@ -1,4 +1,4 @@
-"""Run a program quietly; its output is told only when it fails."""
+"""Run a program, and show its output only if it fails."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def run(
 
     Args:
         command: Program and arguments.
-        needs: How to get the program, should it be missing.
+        needs: How to get the program if it is missing.
         cwd: Folder to run it in.
-        env: Variables over the caller's own.
+        env: Variables in addition to the caller's own.
         stdin: Text for its standard input.
 
     Raises:
         MissingTool: There is no such program.
-        BuildError: It failed.
+        BuildError: The program failed.
     """
     words = [str(word) for word in command]
     try:

@@ -1,4 +1,4 @@
-"""Debian packages, fetched with apt (which checks their signatures) and unpacked without being installed."""
+"""Debian packages. apt fetches them and checks their signatures; they are unpacked but not installed."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ class Package:
 
     @property
     def file(self) -> str:
-        """Name of its file, unique to its content."""
+        """Name of its file in the cache. It contains the checksum."""
         return f"{self.name}_{self.version.replace(':', '%3a')}_{self.sha256[:16]}.deb"
 
 
 def candidates(names: Sequence[str]) -> list[Package]:
-    """The versions apt would take now.
+    """The versions that apt would install now.
 
     Raises:
-        MissingTool: apt is not there or does not know a package.
+        MissingTool: apt is not installed or does not know a package.
     """
     found = _show(names)
     if len(found) < len(names) and os.geteuid() == 0:
-        run(["apt-get", "-q", "update"], needs=HOW)  # a fresh machine has no lists, or old ones
+        run(["apt-get", "-q", "update"], needs=HOW)  # a new machine has no lists, or old ones
         found = _show(names)
     for name in names:
         if name not in found:
@@ -68,10 +68,10 @@ def candidates(names: Sequence[str]) -> list[Package]:
 
 
 def _show(names: Sequence[str]) -> dict[str, Package]:
-    """What apt's lists say of these packages; nothing of those it does not know."""
+    """The packages in apt's lists, by name. Unknown packages are left out."""
     try:
         text = run(["apt-cache", "show", "--no-all-versions", *(f"{name}:amd64" for name in names)], needs=HOW)
-    except BuildError:  # it knows none of them
+    except BuildError:  # apt knows none of them
         return {}
     found: dict[str, Package] = {}
     for control in text.strip().split("\n\n"):
@@ -88,7 +88,7 @@ def fetch(package: Package, cache: Path) -> Path:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as folder:
             wanted = f"{package.name}:amd64={package.version}"
-            # apt's own sandbox user may not write into a private folder.
+            # apt's sandbox user must not write into a private folder.
             run(["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", wanted], needs=HOW, cwd=Path(folder))
             got = next(Path(folder).glob("*.deb"))
             if hashlib.sha256(got.read_bytes()).hexdigest() != package.sha256:
@@ -98,7 +98,7 @@ def fetch(package: Package, cache: Path) -> Path:
 
 
 def unpack(packages: Sequence[Package], cache: Path, into: Path) -> list[Component]:
-    """Unpack packages over each other; return what they are."""
+    """Unpack packages into one folder; return them as components."""
     components = []
     for package in packages:
         path = fetch(package, cache)
@@ -109,7 +109,7 @@ def unpack(packages: Sequence[Package], cache: Path, into: Path) -> list[Compone
 
 
 def _license(path: Path) -> str:
-    """The licence of most files by Debian's machine-readable copyright file; empty where there is none."""
+    """Licence of most files by Debian's machine-readable copyright file; empty without such a file."""
     if not path.is_file():
         return ""
     text = path.read_text(errors="replace")

@@ -1,10 +1,10 @@
-"""What can be missing on a machine that builds images."""
+"""Errors of building images."""
 
 from __future__ import annotations
 
 
-class MissingTool(RuntimeError):  # noqa: N818 - named after what it says
-    """A program or a source of packages is not there.
+class MissingTool(RuntimeError):  # noqa: N818 - the name is the message
+    """A program or a source of packages is missing.
 
     Args:
         what: What is missing.
@@ -16,4 +16,4 @@ class MissingTool(RuntimeError):  # noqa: N818 - named after what it says
 
 
 class BuildError(RuntimeError):
-    """A step failed; the message says which and what it printed."""
+    """A step failed. The message names the step and has its output."""

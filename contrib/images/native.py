@@ -1,4 +1,4 @@
-"""Small C programs for images that need nothing else."""
+"""Compile the small C programs of images."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ _FLAGS: Final = ("-std=gnu11", "-Os", "-s", "-Wall", "-Wextra", "-Werror", "-Wl,
 
 
 def static(source: Path, out: Path) -> Path:
-    """A program that needs no library."""
+    """Compile a static program."""
     run(["gcc", *_FLAGS, "-static", source, "-o", out], needs=GCC)
     return out
 
 
 def on_driver(source: Path, libraries: Path, out: Path) -> Path:
-    """A program linked with the CUDA driver, as any client is.
+    """Compile a program that is linked with the CUDA driver, like any client.
 
     Args:
         source: The C file.
-        libraries: A folder with a libcuda.so.1 to link against; the program finds the node's own when it starts.
-        out: The program.
+        libraries: Folder with a libcuda.so.1 to link against. At start the program loads the node's library.
+        out: Path of the program.
     """
     run(["gcc", *_FLAGS, source, "-o", out, f"-L{libraries}", "-l:libcuda.so.1"], needs=GCC)
     return out
 
 
 def musl(source: Path, tree: Path, out: Path) -> Path:
-    """A program whose loader is musl's.
+    """Compile a program with musl's loader.
 
     Args:
         source: The C file.
-        tree: Debian's musl and musl-dev, unpacked.
-        out: The program.
+        tree: Folder with Debian's packages musl and musl-dev, unpacked.
+        out: Path of the program.
     """
     library = tree / "usr/lib/x86_64-linux-musl"
     shared = tree / "lib/x86_64-linux-musl"

@@ -1,4 +1,4 @@
-"""OCI image archives, byte for byte the same from the same content: times 0, owners 0, entries in order."""
+"""OCI image archives. The same content gives the same bytes: times and owners are 0, entries are sorted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Entry:
 
 
 class Files:
-    """What one layer holds. A later entry of the same name replaces an earlier one."""
+    """Files of one layer. A later entry of the same name replaces an earlier one."""
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
@@ -45,7 +45,7 @@ class Files:
         return [f"/{name}" for name in sorted(self._entries)]
 
     def folder(self, path: str, mode: int = 0o755) -> None:
-        """A folder and the folders above it."""
+        """Add a folder and its parents."""
         name = path.strip("/")
         for parent in reversed(PurePosixPath(name).parents):
             if str(parent) != ".":
@@ -54,23 +54,23 @@ class Files:
             self._entries[name] = _Entry(tarfile.DIRTYPE, mode)
 
     def file(self, path: str, content: bytes | str | Path, mode: int = 0o644) -> None:
-        """A regular file: its content, or a file to read it from."""
+        """Add a regular file with a content, or with the content of another file."""
         self._above(path)
         data = content.encode() if isinstance(content, str) else content
         self._entries[path.strip("/")] = _Entry(tarfile.REGTYPE, mode, data)
 
     def link(self, path: str, target: str) -> None:
-        """A symbolic link."""
+        """Add a symbolic link."""
         self._above(path)
         self._entries[path.strip("/")] = _Entry(tarfile.SYMTYPE, 0o777, target=target)
 
     def tree(self, source: Path, at: str = "/", *, keep: Callable[[str], bool] = lambda _: True) -> None:
-        """Everything below a folder; modes become 0755 or 0644, set-id bits go.
+        """Add the content of a folder. Modes become 0755 or 0644, and set-id bits are dropped.
 
         Args:
             source: The folder.
-            at: Where it comes to lie.
-            keep: Tells of each absolute path in the image whether to take it.
+            at: Its path in the image.
+            keep: Says for each absolute path in the image whether to add it.
         """
         for path in sorted(source.rglob("*")):
             name = str(PurePosixPath(at) / path.relative_to(source).as_posix())
@@ -103,7 +103,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A finished layer on disk, and what it was made of."""
+    """A finished layer on disk, and its components."""
 
     path: Path
     digest: str
@@ -137,12 +137,12 @@ class Image:
     """One image.
 
     Attributes:
-        names: Every full name it is known by, such as ``localhost/hami/scheduler:dev``.
-        layers: Lowest first.
+        names: All full names, such as ``localhost/hami/scheduler:dev``.
+        layers: The layers, lowest first.
         entrypoint: Program and first arguments.
-        cmd: Arguments where the container names none.
-        env: Variables beside PATH.
-        user: ``uid:gid``, numeric, so that ``runAsNonRoot`` can be checked.
+        cmd: Arguments if the container sets none.
+        env: Variables in addition to PATH.
+        user: ``uid:gid``. Both are numbers, so that Kubernetes can check ``runAsNonRoot``.
         labels: Labels.
     """
 
@@ -191,7 +191,7 @@ class Image:
         return digest(self.manifest())
 
     def write(self, archive: Path) -> None:
-        """Write the image as an OCI archive, which appears whole or not at all."""
+        """Write the image as an OCI archive. The file appears only once it is complete."""
         temporary = archive.with_name(f".{archive.name}.{os.getpid()}")
         with tarfile.open(temporary, "w", format=tarfile.PAX_FORMAT) as out:
             for name, data in self._blobs(self.manifest()):
@@ -201,10 +201,10 @@ class Image:
         temporary.replace(archive)
 
     def unpack(self, into: Path) -> None:
-        """Lay the image's files out below a folder, upper layers over lower ones."""
+        """Unpack the image's files into a folder, upper layers over lower ones."""
         for layer in self.layers:
             with tarfile.open(layer.path) as archive:
-                # Python 3.11 has filters from 3.11.4 on; the layers are our own.
+                # Python has filters since 3.11.4. The layers are ours, so older versions may do without.
                 archive.extraction_filter = getattr(tarfile, "tar_filter", None)
                 archive.extractall(into)  # noqa: S202
 
@@ -221,12 +221,12 @@ class Image:
 
 
 def digest(data: bytes) -> str:
-    """A content's digest, as OCI writes it."""
+    """Digest of a content in OCI's form."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def _annotations(name: str) -> dict[str, str]:
-    # containerd takes the first, podman and skopeo the second.
+    # containerd reads the first annotation, podman and skopeo the second.
     return {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
 
 

@@ -1,4 +1,4 @@
-"""What is in each image."""
+"""Recipes: the content and settings of each image."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NOBODY: Final = "65532:65532"
 _ENV: Final = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
 _CUDA_ENV: Final = {
-    # As in NVIDIA's CUDA images.
+    # NVIDIA's CUDA images set the same variables.
     "LD_LIBRARY_PATH": "/usr/local/nvidia/lib:/usr/local/nvidia/lib64",
     "NVIDIA_VISIBLE_DEVICES": "all",
     "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
@@ -38,14 +38,14 @@ class Recipe:
     """How one image is made.
 
     Attributes:
-        repositories: Its names below the registry.
-        make: Makes its layers.
+        repositories: Names of the image in the registry.
+        make: Function that makes the layers.
         entrypoint: Program and first arguments.
-        cmd: Arguments where the container names none.
-        env: Variables.
+        cmd: Arguments if the container sets none.
+        env: Environment variables.
         user: ``uid:gid``.
-        title: What it is.
-        tag: Its tag; empty: the one all images get.
+        title: Title of the image.
+        tag: Tag of the image; empty: the common tag of all images.
     """
 
     repositories: tuple[str, ...]
@@ -66,12 +66,12 @@ def _agent(vendor: vendors.Vendor) -> Recipe:
     def layers(shop: Workshop) -> tuple[Layer, ...]:
         packages = (shop.packages(vendor.debian_packages),) if vendor.debian_packages else ()
         ours = wheels.with_ours(shop.root, ("hami", vendor.distribution))
-        # The scheduler's dependencies, so that nodes which run both keep them once.
+        # Use the scheduler's dependencies, so that a node with both images stores the layer once.
         return shop.python(), *packages, shop.dependencies(_SCHEDULER), shop.own(ours)
 
     name = f"agent-{vendor.name}"
     title = f"HAMi's agent for {vendor.name}"
-    # It serves sockets in the kubelet's folder and writes CDI specs, which belong to root.
+    # The agent runs as root, because it writes to the kubelet's socket folder and to that of CDI specs.
     return Recipe((f"hami/{name}",), layers, ("/usr/local/bin/hami",), title, ("--help",), _ENV, "0:0")
 
 
@@ -84,7 +84,7 @@ def _agent_vendor(shop: Workshop) -> tuple[Layer, ...]:
 
 
 def node_sides(shop: Workshop) -> tuple[str, ...]:
-    """The vendors whose node sides are in the wheels given."""
+    """Vendors whose node sides are in the given wheels."""
     return tuple(side for vendor in shop.vendors for side in vendor.node_sides)
 
 
@@ -139,10 +139,10 @@ RECIPES: Final[Mapping[str, Recipe]] = {
 
 
 def make(name: str, shop: Workshop, registry: str, tag: str) -> Image:
-    """One image.
+    """Make one image.
 
     Raises:
-        MissingTool: Something it needs is not on this machine.
+        MissingTool: A program or package is missing on this machine.
         BuildError: A step failed.
     """
     recipe = RECIPES[name]
@@ -163,7 +163,7 @@ def make(name: str, shop: Workshop, registry: str, tag: str) -> Image:
 
 
 def version(program: Path) -> str:
-    """A Kubernetes program's version, such as ``v1.36.3``."""
+    """Version of a Kubernetes program, such as ``v1.36.3``."""
     said = run([program, "--version"], needs="name the program with --kube-scheduler PATH")
     found = re.search(r"v\d+\.\d+\.\d+", said)
     return found[0] if found else "unknown"

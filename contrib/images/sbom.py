@@ -1,4 +1,4 @@
-"""What an image is made of, as an SPDX 2.3 document."""
+"""SBOM of an image as an SPDX 2.3 document."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Component:
     """One package in an image.
 
     Attributes:
-        kind: ``deb``, ``pypi``, ``golang`` or ``generic``, the type of its package URL.
-        name: As its distributor calls it.
-        version: Its version.
-        sha256: Of the file it came in: the .deb, the wheel, the program.
-        license: An SPDX expression; empty: not known.
-        file: Name of that file.
+        kind: Type of the package URL: ``deb``, ``pypi``, ``golang`` or ``generic``.
+        name: Name that the distributor uses.
+        version: Version of the package.
+        sha256: Checksum of the file that contained it: the .deb, the wheel or the program.
+        license: SPDX expression; empty: not known.
+        file: Name of the file that contained it.
     """
 
     kind: str
@@ -46,7 +46,7 @@ class Component:
 
 
 def document(image: str, digest: str, components: Iterable[Component]) -> bytes:
-    """The SPDX document of one image; the same from the same image."""
+    """The SPDX document of one image. The same image gives the same document."""
     found = sorted(set(components))
     packages = [_image(image, digest), *(_package(c) for c in found)]
     relations = [_relation("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-image")]
@@ -57,7 +57,7 @@ def document(image: str, digest: str, components: Iterable[Component]) -> bytes:
         "SPDXID": "SPDXRef-DOCUMENT",
         "name": image,
         "documentNamespace": f"urn:oci:{digest}",
-        # The digest names the moment; a time of day would make two runs differ.
+        # The digest identifies the image. A real time would make two runs differ.
         "creationInfo": {"created": "1970-01-01T00:00:00Z", "creators": ["Tool: hami-images"]},
         "packages": packages,
         "relationships": relations,

@@ -1,4 +1,4 @@
-"""Wheels: this repository's own, built from a copy of their sources, and those they depend on, as pinned."""
+"""Wheels: this repository's own, built from a copy of their sources, and their dependencies at pinned versions."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from contrib.images.oci import Files
 
 SITE: Final = "/usr/local/lib/python3.11/dist-packages"
-"""Where Debian's Python 3.11 looks for what is not Debian's."""
+"""Folder where Debian's Python 3.11 looks for packages that are not Debian's."""
 PYTHON: Final = "3.11"
 GLIBC: Final = 36
-"""Minor version of the image's glibc 2."""
+"""Minor version of the image's glibc: 2.36."""
 UV: Final = "`pip install uv`"
-_EPOCH: Final = "315532800"  # 1980: the first moment a zip file can name
+_EPOCH: Final = "315532800"  # 1980, the earliest time in a zip file
 _CORE: Final = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "CHANGELOG.md", "hami_core", "contrib")
 _NOT_SOURCE: Final = re.compile(r"/(__pycache__|build|dist|tests|lib/sim|lib/libvgpu\.so|\.[^/]+|[^/]+\.egg-info)(/|$)")
 DISTRIBUTIONS: Final = {
@@ -44,7 +44,7 @@ DISTRIBUTIONS: Final = {
 
 
 def sources(root: Path, distribution: str) -> Iterator[Path]:
-    """The files a distribution's wheel is made of, in order."""
+    """The sources of a distribution's wheel, sorted."""
     folder = root / DISTRIBUTIONS[distribution]
     starts = [folder]
     if distribution == "hami":
@@ -57,10 +57,10 @@ def sources(root: Path, distribution: str) -> Iterator[Path]:
 
 
 def build(root: Path, distribution: str, out: Path) -> Path:
-    """Build one wheel of this repository; the working tree is only read.
+    """Build one wheel of this repository from a copy of the working tree.
 
     Raises:
-        MissingTool: uv is not there.
+        MissingTool: uv is not installed.
         BuildError: The build failed.
     """
     with tempfile.TemporaryDirectory() as scratch:
@@ -71,7 +71,7 @@ def build(root: Path, distribution: str, out: Path) -> Path:
             shutil.copyfile(path, target)
             target.chmod(path.stat().st_mode & 0o777)
         fresh = Path(scratch) / "wheel"
-        # The compiler must not write where the copy happened to lie.
+        # Without this the compiler would write the random path of the copy into the library.
         flags = f"-ffile-prefix-map={scratch}=/src"
         command: list[str | Path] = [*_uv(), "build", "--quiet", "--wheel", "--no-config", "--out-dir", fresh]
         command += ["--build-constraints", root / "constraints.txt", copy / DISTRIBUTIONS[distribution]]
@@ -82,13 +82,13 @@ def build(root: Path, distribution: str, out: Path) -> Path:
 
 
 def requirements(root: Path, distributions: Iterable[str]) -> list[str]:
-    """What distributions of this repository need from elsewhere."""
+    """Third-party requirements of distributions of this repository."""
     needed = {line for name in distributions for line in _dependencies(root, name)}
     return sorted(line for line in needed if distribution_of(line) not in DISTRIBUTIONS)
 
 
 def with_ours(root: Path, distributions: Iterable[str]) -> tuple[str, ...]:
-    """Distributions of this repository and those of this repository that they need, in the order of `DISTRIBUTIONS`."""
+    """The given distributions and those of this repository that they need, in the order of `DISTRIBUTIONS`."""
     found: set[str] = set()
     waiting = list(distributions)
     while waiting:
@@ -105,10 +105,10 @@ def _dependencies(root: Path, distribution: str) -> list[str]:
 
 
 def download(root: Path, wanted: Sequence[str], out: Path) -> list[Path]:
-    """Fetch the wheels of requirements and of all they need, at the versions of constraints.txt.
+    """Fetch the wheels of requirements and of all their dependencies, at the versions of constraints.txt.
 
     Raises:
-        MissingTool: uv is not there.
+        MissingTool: uv is not installed.
         BuildError: A version has no wheel for the image's Python.
     """
     resolve: list[str | Path] = [*_uv(), "pip", "compile", "--quiet", "--no-config", "--no-header", "--no-annotate"]
@@ -123,19 +123,19 @@ def download(root: Path, wanted: Sequence[str], out: Path) -> list[Path]:
     run([*fetch, *pins])
     found = sorted(out.glob("*.whl"))
     if len(found) != len(pins):
-        raise BuildError(f"{len(pins)} wheels were asked for, {len(found)} came: {', '.join(pins)}")
+        raise BuildError(f"{len(pins)} wheels were requested, {len(found)} were fetched: {', '.join(pins)}")
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A wheel of somebody else, built already.
+    """A finished wheel of a third party.
 
     Attributes:
         path: The file.
-        name: Its distribution.
-        needs: Requirements, extras left out.
-        node_sides: Vendors whose node side it has.
+        name: Name of the distribution.
+        needs: Requirements without those of extras.
+        node_sides: Vendors whose node side the wheel contains.
     """
 
     path: Path
@@ -145,10 +145,10 @@ class Given:
 
 
 def given(path: Path) -> Given:
-    """Read what a wheel says of itself.
+    """Read the metadata of a wheel.
 
     Raises:
-        BuildError: It is not a wheel, or not one for the image's machine.
+        BuildError: The file is not a wheel, or not for the image's machine.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -160,7 +160,7 @@ def given(path: Path) -> Given:
     except StopIteration as error:
         raise BuildError(f"{path}: is not a wheel: it has no METADATA") from error
     except (OSError, zipfile.BadZipFile) as error:
-        raise BuildError(f"{path}: is not a wheel that can be read: {error}") from error
+        raise BuildError(f"{path}: is not a readable wheel: {error}") from error
     if not re.search(r"-(none-any|[^-]+-[^-]*x86_64)\.whl$", path.name):
         raise BuildError(f"{path.name}: is not for the image's machine; build it for any, or for Linux on x86_64")
     needs = tuple(line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line)
@@ -175,10 +175,10 @@ def distribution_of(requirement: str) -> str:
 
 
 def unpack(wheel: Path, files: Files, site: Path) -> Component:
-    """Put a wheel's modules below a folder, its commands into the layer, and say what it is.
+    """Write a wheel's modules into a folder and its commands into the layer; return it as a component.
 
     Raises:
-        BuildError: It wants files where an image has no place for them.
+        BuildError: The wheel has files outside the folder.
     """
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -202,7 +202,7 @@ def unpack(wheel: Path, files: Files, site: Path) -> Component:
 
 
 def _target(name: str) -> str | None:
-    """Where a wheel's member goes below the site folder; None: nowhere (commands and headers of third parties)."""
+    """Path of a wheel's member in the site folder; None for members that are left out, such as scripts and headers."""
     found = re.match(r"[^/]+\.data/([^/]+)/(.*)", name)
     if found is None:
         return name

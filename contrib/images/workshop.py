@@ -1,4 +1,4 @@
-"""Layers, each made once for the same inputs and kept in a cache."""
+"""Make layers. A cache keeps them, so that the same inputs are built once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PYTHON: Final = (
     *("base-files", "libc6", "libgcc-s1", "libstdc++6", "zlib1g", "libbz2-1.0", "liblzma5", "libexpat1", "libffi8"),
     *("libssl3", "libuuid1", "python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib"),
 )
-"""Debian packages of a Python that runs servers. What needs more libraries than these is left out below."""
+"""Debian packages of a Python that can run servers. `_MODULES_LEFT_OUT` are modules that need more libraries."""
 _LEFT_OUT: Final = (
     *("/bin/", "/boot/", "/home/", "/proc/", "/root/", "/run/", "/sbin/", "/sys/", "/usr/games/", "/usr/src/", "/var/"),
     *("/etc/default/", "/etc/dpkg/", "/etc/opt/", "/etc/profile.d/", "/etc/skel/", "/etc/update-motd.d/"),
@@ -46,18 +46,18 @@ _GROUP: Final = "root:x:0:\nhami:x:65532:\n"
 
 
 _MAKERS: Final = (bytecode, debian, native, oci, wheels)
-"""What a layer's content also depends on."""
+"""Modules of ours that decide the content of layers. Their sources are part of each cache key."""
 
 
 @dataclass
 class Workshop:
-    """Where layers are made.
+    """Makes layers and keeps them in a cache.
 
     Attributes:
-        cache: Folder of finished layers and fetched packages; safe to delete.
+        cache: Folder of finished layers and fetched packages. It is safe to delete.
         root: The source tree.
-        kube_scheduler: The program of the kube-scheduler image.
-        vendors: Wheels of further vendors.
+        kube_scheduler: The program for the kube-scheduler image.
+        vendors: Wheels of other vendors.
     """
 
     cache: Path
@@ -81,7 +81,7 @@ class Workshop:
         return self._layer(key, fill)
 
     def packages(self, names: Sequence[str]) -> Layer:
-        """Further Debian packages; each is named, since what they depend on does not come along."""
+        """Further Debian packages. Their dependencies are not added, so the caller names each package."""
         packages = debian.candidates(names)
         key = self._key("packages", *(p.sha256 for p in packages))
 
@@ -93,7 +93,7 @@ class Workshop:
         return self._layer(key, fill)
 
     def runtime(self) -> Path:
-        """The same packages as a folder, whose Python can be run from outside."""
+        """A folder with the packages of `PYTHON`. Its Python can run outside an image."""
         packages = debian.candidates(PYTHON)
         key = self._key("runtime", *(p.sha256 for p in packages))
 
@@ -103,11 +103,11 @@ class Workshop:
         return self._made(key, write)
 
     def dependencies(self, distributions: Sequence[str]) -> Layer:
-        """What distributions of this repository need from elsewhere."""
+        """Third-party dependencies of distributions of this repository."""
         return self.wheels(wheels.requirements(self.root, distributions))
 
     def wheels(self, wanted: Sequence[str]) -> Layer:
-        """Wheels of third parties and all they need."""
+        """Wheels of third parties and all their dependencies."""
         key = self._key("wheels", *wanted, (self.root / "constraints.txt").read_text())
 
         def fill(files: Files, tree: Path) -> list[Component]:
@@ -127,7 +127,7 @@ class Workshop:
         return self._layer(key, fill)
 
     def further(self) -> tuple[Layer, ...]:
-        """The wheels of further vendors and what they need from elsewhere; nothing where there are none."""
+        """The wheels of other vendors and their third-party dependencies; no layers without such vendors."""
         if not self.vendors:
             return ()
         here = {*wheels.DISTRIBUTIONS, *(wheels.distribution_of(vendor.name) for vendor in self.vendors)}
@@ -149,7 +149,7 @@ class Workshop:
         return next(self._made(self._wheel_key(distribution), write).glob("*.whl"))
 
     def program(self, path: str, program: Path, kind: str = "generic") -> Layer:
-        """One program that is there already."""
+        """A layer with one finished program."""
         content = program.read_bytes()
         checksum = hashlib.sha256(content).hexdigest()
 
@@ -163,7 +163,7 @@ class Workshop:
         return self._layer(self._key("program", path, checksum), fill)
 
     def compiled(self, path: str, source: Path, compiler: Callable[[Path, Path], Path]) -> Layer:
-        """One C program."""
+        """A layer with one compiled C program."""
 
         def fill(files: Files, tree: Path) -> list[Component]:
             program = compiler(source, tree / "program")
@@ -174,7 +174,7 @@ class Workshop:
         return self._layer(self._key("compiled", path, source.read_text(), _compiler()), fill)
 
     def musl(self, path: str, source: Path) -> Layer:
-        """One C program on musl, with musl."""
+        """A layer with one C program that uses musl, and musl itself."""
         packages = debian.candidates(["musl", "musl-dev"])
         key = self._key("musl", path, source.read_text(), _compiler(), *(p.sha256 for p in packages))
 
@@ -191,7 +191,7 @@ class Workshop:
         return self._layer(key, fill)
 
     def clients(self, applets: Sequence[str]) -> Layer:
-        """Client programs of the demo, and a shell to look around with."""
+        """The demo's client programs, and busybox with a shell for debugging."""
         programs = self.root / "vendors/nvidia/src/hami_nvidia/demo/programs"
         parts = sorted((*programs.glob("*.py"), *programs.glob("*.c")))
         busybox = debian.candidates(["busybox-static"])
@@ -237,7 +237,7 @@ class Workshop:
         return self._key("wheel", *parts)
 
     def _key(self, kind: str, *parts: str) -> str:
-        """A name for what these inputs and these programs make."""
+        """Cache key of the inputs and of the modules that make the layer."""
         total = hashlib.sha256()
         for part in (
             *parts,
@@ -260,7 +260,7 @@ class Workshop:
         return Layer.read(self._made(key, write))
 
     def _made(self, key: str, write: Callable[[Path], None]) -> Path:
-        """A finished folder of the cache; made by one process at a time, there whole or not at all."""
+        """A finished folder of the cache. Only one process makes it, and it appears only once it is complete."""
         folder = self.cache / key
         self.cache.mkdir(parents=True, exist_ok=True)
         if folder.is_dir():
@@ -277,10 +277,10 @@ class Workshop:
 
 
 def _installed(packages: Sequence[debian.Package], files: Files, tree: Path) -> None:
-    """Take unpacked packages into a layer."""
+    """Add unpacked packages to a layer."""
     files.tree(tree, keep=_kept)
     for package in packages:
-        # Where scanners of images without dpkg look.
+        # Scanners look here in images without dpkg.
         files.file(f"/var/lib/dpkg/status.d/{package.name}", package.control + "\n")
 
 
@@ -293,7 +293,7 @@ def _kept(path: str) -> bool:
 
 
 def _skeleton(files: Files) -> None:
-    """What every image has: users, a place for temporary files, mount points of its own."""
+    """Add the files of every image: users, groups, a folder for temporary files and /usr/local/bin."""
     files.file("/etc/passwd", _PASSWD)
     files.file("/etc/group", _GROUP)
     files.folder("/tmp", 0o1777)  # noqa: S108 - of the image

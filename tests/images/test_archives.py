@@ -286,7 +286,7 @@ def test_vendor_wheel_has_its_requirements_and_entry_points(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.whl", b"no zip", "is not a wheel that can be read"),
+        ("a.whl", b"no zip", "is not a readable wheel"),
         ("absent.whl", None, "No such file"),
         ("hami_acme-0.1.0-cp311-cp311-macosx_11_0_arm64.whl", b"", "not for the image's machine"),
         ("hami_acme-0.1.0-cp311-cp311-manylinux_2_17_aarch64.whl", b"", "not for the image's machine"),

@@ -1,4 +1,4 @@
-/* The sandbox's first process: sleeps until told to end, and reaps what is left to it where pods share processes. */
+/* First process of a sandbox: it sleeps until SIGTERM or SIGINT. In pods that share process ids it reaps orphans. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>

@@ -1,9 +1,9 @@
-/* A container whose programs no preloaded library can reach: says what it is, what of a slice it sees, and sleeps.
+/* A program that no preloaded library can reach: it prints what it sees of a slice, and sleeps.
  *
  *     still [SECONDS]
  *
- * Built twice: static, and dynamically with musl, whose loader knows nothing of /etc/ld.so.preload. The dynamic one
- * also tries to load the CUDA driver. Prints one JSON line; without SECONDS it stays until it is told to end. */
+ * It is built twice: statically, and dynamically with musl, whose loader ignores /etc/ld.so.preload. The dynamic
+ * program also tries to load the CUDA driver. It prints one JSON line. Without SECONDS it sleeps until a signal. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -59,7 +59,7 @@ class FitSuite(VendorCase):
     def test_asking_for_more_never_helps(
         self, loaded: LoadedVendor, devices: tuple[Device, ...], data: st.DataObject
     ) -> None:
-        """A device that is refused to a request is also refused to a request with more memory or cores."""
+        """A device refused to a request is refused to one with more memory or cores."""
         rules, request = _asked(loaded, data)
         usage = data.draw(samples.usages(data.draw(st.sampled_from(devices))))
         more = replace(
