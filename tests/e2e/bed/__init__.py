@@ -1,4 +1,4 @@
-"""A real Kubernetes cluster on one machine, for tests: see `tests.e2e.bed.bed.Bed`."""
+"""The bed: a real Kubernetes cluster on one machine, for tests. See `tests.e2e.bed.bed.Bed`."""
 
 from __future__ import annotations
 

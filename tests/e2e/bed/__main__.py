@@ -1,6 +1,6 @@
-"""``python -m tests.e2e.bed``: a bed by hand.
+"""``python -m tests.e2e.bed``: the command line of a bed.
 
-Every command finds the bed by its work folder, so several may be up at once.
+Every command finds the bed by its work folder, so several beds may be up at once.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ work_option = click.option(
 
 
 def stopwatch() -> Callable[[str], None]:
-    """A function that prints a line with the seconds since now before it."""
+    """A function that prints a line after the seconds since this call."""
     began = time.monotonic()
     return lambda text: click.echo(f"{time.monotonic() - began:6.1f} s  {text}", err=True)
 
 
 class Commands(click.Group):
-    """Prints what is wrong with a bed as a sentence, not as a traceback."""
+    """Prints errors of a bed as a sentence, not as a traceback."""
 
     def invoke(self, context: click.Context) -> object:
         """Run a command."""
@@ -51,17 +51,17 @@ class Commands(click.Group):
 
 @click.group(cls=Commands)
 def main() -> None:
-    """A real Kubernetes cluster on this machine, for tests and for a look around. Needs root."""
+    """Run a real Kubernetes cluster on this machine, for tests and experiments. Needs root."""
 
 
 @main.command()
 @work_option
-@click.option("--nodes", default=2, show_default=True, help="How many, called node1, node2, …")
+@click.option("--nodes", default=2, show_default=True, help="Number of nodes. They are called node1, node2, …")
 @click.option("--gpus", default="", help="Simulated GPUs of every node, such as a100x2.")
-@click.option("--kubernetes", default="1.36", show_default=True, help="Version.")
-@click.option("--containerd", default="2", show_default=True, help="Release line.")
-@click.option("--helm", default="4", show_default=True, help="Release line.")
-@click.option("--image", "images", multiple=True, help="OCI archive (a path), or name of an image of contrib/images.")
+@click.option("--kubernetes", default="1.36", show_default=True, help="Version of Kubernetes.")
+@click.option("--containerd", default="2", show_default=True, help="Release line of containerd.")
+@click.option("--helm", default="4", show_default=True, help="Release line of Helm.")
+@click.option("--image", "images", multiple=True, help="Path of an OCI archive, or name of an image of contrib/images.")
 @click.option("--no-cdi", is_flag=True, help="Run containerd without CDI.")
 def up(
     work: Path,
@@ -73,7 +73,7 @@ def up(
     images: tuple[str, ...],
     no_cdi: bool,
 ) -> None:
-    """Bring a bed up and leave it running."""
+    """Start a bed and leave it running."""
     from tests.e2e.bed import images as built  # builds them; other commands need none
 
     say = stopwatch()
@@ -91,7 +91,7 @@ def up(
 @work_option
 @click.option("--purge", is_flag=True, help="Remove the logs too.")
 def down(work: Path, purge: bool) -> None:
-    """End a bed, also one whose program was interrupted; only its logs are left."""
+    """End a bed, also after its program was interrupted. Only the logs are kept."""
     say = stopwatch()
     Bed.open(work).down(purge=purge)
     say("gone" if purge else f"gone; logs are in {work.absolute() / 'log'}")
@@ -163,7 +163,7 @@ def mem(work: Path) -> None:
 
 
 def _fault(name: str, argument: str, help_text: str) -> None:
-    """A command that does what the method of that name does."""
+    """Add a command that calls the bed's method of the same name."""
 
     @main.command(name, help=help_text)
     @work_option
@@ -172,20 +172,20 @@ def _fault(name: str, argument: str, help_text: str) -> None:
         getattr(Bed.open(work), name)(words[argument])
 
 
-_fault("stop", "component", "Ask a component to end (etcd, kube-apiserver, kubelet:node1, …).")
+_fault("stop", "component", "End a component with SIGTERM (etcd, kube-apiserver, kubelet:node1, …).")
 _fault("start", "component", "Start a component.")
 _fault("restart", "component", "Stop and start a component.")
 _fault("kill", "component", "End a component with SIGKILL.")
-_fault("pause", "component", "Freeze a component.")
-_fault("resume", "component", "Let a frozen component go on.")
+_fault("pause", "component", "Freeze a component with SIGSTOP.")
+_fault("resume", "component", "Continue a frozen component.")
 _fault("reboot", "node", "Power a node off and on.")
-_fault("cut", "node", "Cut a node off the network.")
-_fault("join", "node", "Give a node the network back.")
+_fault("cut", "node", "Disconnect a node from the network.")
+_fault("join", "node", "Connect a node to the network again.")
 
 
 @main.command("add-node")
 @work_option
-@click.option("--gpus", default="", help="Its simulated GPUs.")
+@click.option("--gpus", default="", help="Simulated GPUs of the node, such as a100x2.")
 @click.argument("name")
 def add_node(work: Path, gpus: str, name: str) -> None:
     """Add a node and wait until it is Ready."""
@@ -197,15 +197,15 @@ def add_node(work: Path, gpus: str, name: str) -> None:
 @click.argument("archive", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.argument("nodes", nargs=-1)
 def import_(work: Path, archive: Path, nodes: tuple[str, ...]) -> None:
-    """Give nodes (none named: all) the images of an OCI archive."""
+    """Import the images of an OCI archive on nodes; on all nodes if none is named."""
     Bed.open(work).import_image(archive, nodes or None)
 
 
 @main.command("tools")
-@click.option("--record", type=click.Choice(sorted(RECIPES)), multiple=True, help="Write a go.sum anew and build.")
+@click.option("--record", type=click.Choice(sorted(RECIPES)), multiple=True, help="Update a go.sum by building it.")
 @click.argument("names", nargs=-1, type=click.Choice(sorted(RECIPES)))
 def tools_(record: tuple[str, ...], names: tuple[str, ...]) -> None:
-    """Find or build programs (none named: all) and print where they are."""
+    """Find or build programs and print their paths; all programs if none is named."""
     say = stopwatch()
     for name in record:
         tools.record(RECIPES[name], say)

@@ -1,4 +1,4 @@
-"""A small real Kubernetes cluster on one machine: the control plane and nodes, each in namespaces of its own."""
+"""A small real Kubernetes cluster on one machine: a control plane and nodes, each in its own Linux namespaces."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ T = TypeVar("T")
 
 
 class Bed:
-    """A cluster in a work folder; as a context manager it is up inside and gone afterwards, only its logs are left.
+    """A cluster in a work folder. As a context manager it starts the cluster, and ends it but keeps its logs.
 
-    Nothing listens on an address of the host: `api` is a socket in the work folder, and programs that need the
-    cluster's own network run in it, by `run`, `kubectl` or `helm`. Machines are called ``cp`` (control plane) and by
-    their nodes' names; components ``etcd``, ``kube-apiserver``, ``kube-controller-manager``, ``kube-scheduler``,
-    ``kubectl-proxy`` and, with the node's name, ``kubelet:node1``, ``containerd:node1``.
+    The cluster does not listen on any address of the host. Tests reach the API by the socket `api` in the work folder.
+    Programs that need the cluster's network run inside it, by `run`, `kubectl` or `helm`.
+
+    Machines are ``cp`` (the control plane) and the nodes, by name. Components are ``etcd``, ``kube-apiserver``,
+    ``kube-controller-manager``, ``kube-scheduler``, ``kubectl-proxy`` and, for each node, ``kubelet:node1`` and
+    ``containerd:node1``.
     """
 
     def __init__(
@@ -48,16 +50,16 @@ class Bed:
         kubelet: Mapping[str, Any] | None = None,
         apiserver: Sequence[str] = (),
     ) -> None:
-        """Describe a bed; nothing is done yet.
+        """Describe a bed without starting it.
 
         Args:
-            work: Its folder, for a bed of its own; made if it is not there.
-            tools: The programs, and thereby the versions.
-            nodes: The nodes it begins with.
-            images: OCI archives that every node has from the start; one of them holds ``localhost/pause:1``.
+            work: Folder for this bed alone; created if it does not exist.
+            tools: The programs, which also decide the versions.
+            nodes: The first nodes.
+            images: OCI archives that every node has from the start. One of them must hold ``localhost/pause:1``.
             audit: Write every request's metadata to ``log/audit.log``.
             cdi: Let containerd inject CDI devices.
-            kubelet: Settings laid over those of every kubelet's configuration file.
+            kubelet: Settings that replace those in every kubelet's configuration file.
             apiserver: Further flags of kube-apiserver.
         """
         self.work = work.absolute()
@@ -75,10 +77,10 @@ class Bed:
 
     @classmethod
     def open(cls, work: Path) -> Self:
-        """The bed that another program brought up in that folder.
+        """The bed that another program started in this folder.
 
         Raises:
-            BedError: There is none.
+            BedError: There is no bed.
         """
         state = State.load(work.absolute())
         bed = cls(work, Tools.from_state(state.tools), [placed.node for placed in state.nodes.values()])
@@ -88,7 +90,7 @@ class Bed:
 
     @property
     def api(self) -> Path:
-        """Unix socket of the API as cluster admin, plain HTTP."""
+        """Unix socket of the API: plain HTTP, as cluster admin."""
         return self.work / "api.sock"
 
     @property
@@ -96,18 +98,18 @@ class Bed:
         """Names of its nodes."""
         return list(self.state.nodes)
 
-    # --- coming and going
+    # --- start and end
 
     def up(self) -> None:
-        """Start everything and return once all nodes are Ready; if that fails, everything is taken down again.
+        """Start everything and wait until all nodes are Ready. If that fails, everything is ended again.
 
         Raises:
-            BedError: What failed, and the end of the log that says more.
+            BedError: A part failed. The text names it and has the end of its log.
         """
         lifecycle.up(self, self._wanted)
 
     def down(self, *, purge: bool = False) -> None:
-        """End everything and leave nothing behind but the logs (``purge``: not even those)."""
+        """End everything and keep only the logs; with ``purge``, remove the logs too."""
         lifecycle.down(self)
         if purge:
             shutil.rmtree(self.work, ignore_errors=True)
@@ -121,22 +123,22 @@ class Bed:
     ) -> None:
         self.down()
 
-    # --- asking the cluster
+    # --- the cluster
 
     def call(
         self, method: str, path: str, body: object = None, content_type: str = client.JSON, timeout: float = 30
     ) -> Any:
-        """One request to the API; see `tests.e2e.bed.client.call`."""
+        """Send a request to the API; see `tests.e2e.bed.client.call`."""
         return client.call(self.api, method, path, body, content_type, timeout)
 
     def kubectl(self, *words: str, stdin: str | None = None, check: bool = True, timeout: float = 60) -> str:
-        """What ``kubectl`` prints, as cluster admin."""
+        """Run ``kubectl`` as cluster admin and return its output."""
         command = (str(self.tools.kubectl), f"--kubeconfig={self.work}/kubeconfig/admin", *words)
         environment = {"HOME": str(self.work / "config")}
         return self.run(CONTROL_PLANE, *command, stdin=stdin, check=check, timeout=timeout, env=environment).stdout
 
     def helm(self, *words: str, stdin: str | None = None, check: bool = True, timeout: float = 300) -> str:
-        """What ``helm`` prints, as cluster admin."""
+        """Run ``helm`` as cluster admin and return its output."""
         folder = self.work / "helm"
         environment = {f"HELM_{kind}_HOME": str(folder / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
         environment |= {"KUBECONFIG": str(self.work / "kubeconfig/admin"), "HOME": str(folder)}
@@ -149,24 +151,24 @@ class Bed:
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=body)
 
     def pods(self, selector: str = "", *, namespace: str = "", fields: str = "") -> list[dict[str, Any]]:
-        """Pods as the API has them.
+        """Pods of the cluster.
 
         Args:
             selector: Label selector.
-            namespace: "" = all.
+            namespace: Namespace; "" for all.
             fields: Field selector.
         """
         return waiting.pods(self.call, selector, namespace, fields)
 
     def wait(self, what: str, condition: Callable[[], T], timeout: float = 60, poll: float = 0.1) -> T:
-        """Return the first true value of a condition; errors of the API count as "not yet".
+        """Wait until a condition is true and return its value. Errors of the API count as "not yet".
 
         Raises:
-            NotInTime: With what was waited for, the last value or error, the state of all pods, the latest events.
+            NotInTime: The condition did not become true. The text has its last value or error, and pods and events.
         """
         return waiting.wait(self.call, what, condition, timeout, poll)
 
-    # --- inside of machines
+    # --- machines
 
     def run(
         self,
@@ -177,7 +179,7 @@ class Bed:
         timeout: float = 60,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on a machine to its end; see `tests.e2e.bed.machine.Machine.run`."""
+        """Run a command on a machine until it ends; see `tests.e2e.bed.machine.Machine.run`."""
         where = self.components.machine(machine)
         return where.run(*command, check=check, stdin=stdin, timeout=timeout, environment=env)
 
@@ -185,7 +187,7 @@ class Bed:
     def program(
         self, machine: str, *command: str, log: Path, env: Mapping[str, str] | None = None
     ) -> Iterator[Process]:
-        """A program that runs on a machine while the block does; it is asked to end, then killed."""
+        """Run a program on a machine during the block. After it, the program gets SIGTERM, then SIGKILL."""
         process, launcher = self.components.machine(machine).spawn(list(command), log, env or {})
         try:
             yield process
@@ -198,31 +200,31 @@ class Bed:
                 launcher.wait(10)
 
     def root(self, machine: str) -> Path:
-        """A machine's file system, from outside; name real paths (``/run``, not ``/var/run``)."""
+        """A machine's file system as the host sees it. Use real paths (``/run``, not ``/var/run``)."""
         return self.components.machine(machine).root
 
     def processes(self, machine: str) -> list[Row]:
-        """All processes of a machine, its containers' included: pid (on the host), parent, name, KiB resident."""
+        """All processes of a machine, including its containers': pid on the host, parent, name, resident KiB."""
         return self.components.machine(machine).processes()
 
     def containers(self, node: str) -> dict[tuple[str, str], oci.Container]:
-        """What containerd made of each container of a node, by pod UID and container name."""
+        """The containers of a node as containerd made them, by pod UID and container name."""
         return oci.read(self.components.machine(node), self.tools.containerd_bin / "ctr")
 
     def import_image(self, path: Path, nodes: Iterable[str] | None = None) -> None:
-        """Give nodes (None: all) the images of an OCI archive."""
+        """Import the images of an OCI archive on nodes; None means all nodes."""
         names = list(self.nodes if nodes is None else nodes)
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda name: lifecycle.import_image(self, name, path), names))
 
-    # --- faults; each returns once it is so
+    # --- faults; each method returns once the fault has happened
 
     def kill(self, component: str) -> None:
         """End a component with SIGKILL."""
         self.components.kill(component)
 
     def stop(self, component: str) -> None:
-        """Ask a component to end and wait until it has."""
+        """End a component with SIGTERM and wait until it has ended."""
         self.components.stop(component)
 
     def start(self, component: str) -> None:
@@ -239,11 +241,11 @@ class Bed:
         self.components.pause(component)
 
     def resume(self, component: str) -> None:
-        """Let a frozen component go on."""
+        """Continue a frozen component."""
         self.components.resume(component)
 
     def cut(self, node: str) -> None:
-        """Drop all packets between a node and everybody else."""
+        """Drop all packets between a node and all other machines."""
         network.cut(self.components.machine(CONTROL_PLANE), self.state.placed(node))
 
     def join(self, node: str) -> None:
@@ -251,13 +253,13 @@ class Bed:
         network.join(self.components.machine(CONTROL_PLANE), self.state.placed(node))
 
     def reboot(self, node: str) -> None:
-        """Power a node off and on: all its processes and ``/run`` gone at once, its disk kept, the kubelet started."""
+        """Power a node off and on: its processes and ``/run`` vanish at once, its disk stays, the kubelet starts."""
         lifecycle.reboot(self, node)
 
     def remove_node(self, node: str) -> None:
-        """End a node for good; its pods go as Kubernetes decides."""
+        """Remove a node for ever. Kubernetes decides what happens to its pods."""
         lifecycle.remove(self, node)
 
     def add_node(self, node: Node) -> None:
-        """Add a node and return once it is Ready."""
+        """Add a node and wait until it is Ready."""
         lifecycle.add(self, node)

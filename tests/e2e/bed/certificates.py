@@ -1,4 +1,4 @@
-"""The cluster's certificates: an authority, and a leaf for each part."""
+"""The cluster's certificates: an authority, and a certificate for each part."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 @dataclass(frozen=True)
 class Authority:
-    """A certificate authority whose files lie in a folder as ``<name>.crt`` and ``<name>.key``."""
+    """A certificate authority. Its files are ``<name>.crt`` and ``<name>.key`` in a folder."""
 
     folder: Path
     name: str
@@ -31,7 +31,7 @@ class Authority:
 
     @classmethod
     def create(cls, folder: Path, name: str) -> Self:
-        """Make one and write its files."""
+        """Create an authority and write its files."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _subject(name)
         usage = x509.KeyUsage(
@@ -52,7 +52,7 @@ class Authority:
 
     @classmethod
     def load(cls, folder: Path, name: str) -> Self:
-        """Read one back."""
+        """Read an authority from its files."""
         key = serialization.load_pem_private_key((folder / f"{name}.key").read_bytes(), None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
         return cls(folder, name, key, x509.load_pem_x509_certificate((folder / f"{name}.crt").read_bytes()))
@@ -60,14 +60,14 @@ class Authority:
     def issue(
         self, file: str, common_name: str, *, group: str = "", names: Sequence[str] = (), client: bool = True
     ) -> None:
-        """Write a leaf certificate and its key.
+        """Write a certificate and its key.
 
         Args:
-            file: Name of the files, without ending.
-            common_name: The user, to Kubernetes.
-            group: The group, to Kubernetes.
-            names: Host names and addresses it serves under.
-            client: May be used by a client; with ``names`` it may be used by a server too.
+            file: Name of the files, without suffix.
+            common_name: Common name, which is the user for Kubernetes.
+            group: Organization, which is the group for Kubernetes.
+            names: Host names and addresses of a server. With names, a server may use the certificate.
+            client: Whether a client may use the certificate.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(_subject(common_name, group), self.certificate.subject, key)
@@ -89,7 +89,7 @@ def token_keys(folder: Path) -> None:
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
     builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
-    # Begun two hours ago: tests move clocks.
+    # Valid from two hours ago, because tests set clocks back.
     return builder.not_valid_before(now - dt.timedelta(hours=2)).not_valid_after(now + LIFE)
 
 

@@ -1,4 +1,4 @@
-"""Control groups of a bed: one folder ``hami-bed-<id>`` in each hierarchy, a folder for each node in it."""
+"""Control groups of a bed: one group ``hami-bed-<id>`` in each hierarchy, with a group for each node in it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ _CPUSET = ("cpuset.cpus", "cpuset.mems")
 
 
 def path(bed: str, node: str = "") -> str:
-    """The group's path in its hierarchy."""
+    """Path of a group in its hierarchy."""
     return f"/hami-bed-{bed}/{node}".rstrip("/")
 
 
 def hierarchies() -> list[Path]:
-    """Where hierarchies are mounted: one with cgroup v2 alone, several with v1 or both."""
+    """Mount points of hierarchies: one with only cgroup v2, several with v1 or both."""
     if (ROOT / "cgroup.controllers").exists():
         return [ROOT]
     return sorted({entry.resolve() for entry in ROOT.iterdir() if (entry / "cgroup.procs").exists()})
 
 
 def create(bed: str, node: str) -> None:
-    """Make a node's groups, ready for the kubelet to make its own below."""
+    """Make a node's groups, so that the kubelet can make its own in them."""
     for top in hierarchies():
         folder = top
         for word in path(bed, node).strip("/").split("/"):
@@ -30,14 +30,14 @@ def create(bed: str, node: str) -> None:
             folder /= word
             folder.mkdir(exist_ok=True)
             for name in _CPUSET:
-                # In v1 a new group has no processor and no memory node, and no process may enter it.
+                # In v1 a new group has no processor and no memory node. Until it has them, no process may enter it.
                 if (folder / name).exists() and not (ROOT / "cgroup.controllers").exists():
                     (folder / name).write_text((top / name).read_text())
         _delegate(folder)
 
 
 def _delegate(folder: Path) -> None:
-    """In v2, let groups below have every controller this one has."""
+    """In v2, enable all controllers of a group for its subgroups."""
     if (folder / "cgroup.controllers").exists() and (ROOT / "cgroup.controllers").exists():
         wanted = (folder / "cgroup.controllers").read_text().split()
         (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in wanted))
@@ -47,7 +47,7 @@ def remove(bed: str, node: str = "") -> list[Path]:
     """Remove the groups of a node, or of the whole bed.
 
     Returns:
-        Those that could not be removed because something still runs in them.
+        The groups that could not be removed because processes still run in them.
     """
     left = []
     for top in hierarchies():
@@ -60,7 +60,7 @@ def remove(bed: str, node: str = "") -> list[Path]:
 
 
 def _rmdir(folder: Path) -> bool:
-    """Remove one group; a process that was just killed counts for a moment longer."""
+    """Remove one group. Retry, because a killed process stays in its group for a moment."""
     for _ in range(60):
         try:
             folder.rmdir()

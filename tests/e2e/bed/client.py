@@ -30,22 +30,22 @@ class _Connection(http.client.HTTPConnection):
 def call(
     path: Path, method: str, resource: str, body: object = None, content_type: str = JSON, timeout: float = 30
 ) -> Any:
-    """One request.
+    """Send a request and return the answer.
 
     Args:
         path: The socket.
-        method: The HTTP method; for a PATCH give the patch's content type.
+        method: The HTTP method. PATCH needs the content type of the patch.
         resource: Path and query, such as ``/api/v1/nodes``.
-        body: Sent as JSON unless it is None, text or bytes.
-        content_type: Of the body.
-        timeout: For connecting and for each read, in seconds.
+        body: Body of the request. It is sent as JSON unless it is None, text or bytes.
+        content_type: Content type of the body.
+        timeout: Limit for connecting and for each read, in seconds.
 
     Returns:
-        The decoded JSON, or text where the answer is none (logs).
+        The decoded JSON, or text if the answer is not JSON (logs).
 
     Raises:
-        ApiRefused: An answer with an error status.
-        BedError: No answer.
+        ApiRefused: The answer has an error status.
+        BedError: There was no answer.
     """
     data = body.encode() if isinstance(body, str) else body if isinstance(body, bytes | None) else json.dumps(body)
     connection = _Connection(path, timeout)

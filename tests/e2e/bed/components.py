@@ -1,6 +1,6 @@
-"""The programs of a bed, by name: started, ended, killed, frozen, and remembered in its state.
+"""The components of a bed: start, end, kill and freeze its programs, and record them in its state.
 
-Names are those of the programs, with the node's behind a colon where there is one a node: ``etcd``, ``kubelet:node1``.
+A component has its program's name, such as ``etcd``. On nodes the node's name follows: ``kubelet:node1``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Components:
-    """Those of one bed."""
+    """The components of one bed."""
 
     def __init__(self, work: Path, state: State) -> None:
         self._work = work
@@ -32,11 +32,11 @@ class Components:
         self._launchers: list[subprocess.Popen[bytes]] = []
 
     def adopt(self, launcher: subprocess.Popen[bytes]) -> None:
-        """Take over the waiting for a process that this program started."""
+        """Take over a child process, to collect it once it ends."""
         self._launchers.append(launcher)
 
     def reap(self, timeout: float = 0) -> None:
-        """Collect those of our own children that have ended; with a timeout, wait for all of them."""
+        """Collect our child processes that have ended. With a timeout, wait for all of them."""
         for launcher in list(self._launchers):
             try:
                 launcher.wait(timeout) if timeout else launcher.poll()
@@ -46,10 +46,10 @@ class Components:
                 self._launchers.remove(launcher)
 
     def machine(self, name: str) -> Machine:
-        """A machine that runs: ``cp`` or a node.
+        """A running machine: ``cp`` or a node.
 
         Raises:
-            BedError: There is none of that name.
+            BedError: There is no machine of this name.
         """
         held = self._state.machines.get(name)
         if held is None:
@@ -57,33 +57,33 @@ class Components:
         return Machine(name, held)
 
     def log(self, name: str) -> Path:
-        """The file a component writes to."""
+        """Log file of a component."""
         return self._work / "log" / f"{name.replace(':', '-')}.log"
 
     def define(
         self, name: str, machine: str, command: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> None:
-        """Say how a component is started, and start it."""
+        """Record a component's command line, and start it."""
         self._state.components[name] = Component(machine, list(command), dict(environment or {}))
         self.start(name)
 
     def get(self, name: str) -> Component:
-        """A component.
+        """A component by name.
 
         Raises:
-            BedError: There is none of that name.
+            BedError: There is no component of this name.
         """
         if name not in self._state.components:
             raise BedError(f"no component {name}; there are {', '.join(self._state.components)}")
         return self._state.components[name]
 
     def running(self, name: str) -> bool:
-        """Whether it runs (or is frozen)."""
+        """Whether a component's process exists, running or frozen."""
         process = self.get(name).process
         return process is not None and process.alive()
 
     def start(self, name: str) -> None:
-        """Start it; nothing if it runs."""
+        """Start a component, unless it runs already."""
         if self.running(name):
             return
         component = self.get(name)
@@ -94,25 +94,25 @@ class Components:
         self._state.save(self._work)
 
     def stop(self, name: str, timeout: float = 30) -> None:
-        """Ask it to end, and wait until it has; nothing if it does not run."""
+        """End a component with SIGTERM and wait until it has ended. Do nothing if it does not run."""
         self._end(name, signal.SIGTERM, timeout)
 
     def kill(self, name: str) -> None:
-        """End it at once, with SIGKILL, and wait until it is gone; nothing if it does not run."""
+        """Kill a component with SIGKILL and wait until it has ended. Do nothing if it does not run."""
         self._end(name, signal.SIGKILL, 10)
 
     def pause(self, name: str, timeout: float = 10) -> None:
-        """Freeze it with SIGSTOP: it keeps its connections and answers nothing."""
+        """Freeze a component with SIGSTOP: it keeps its connections and does not answer."""
         process = self._signal(name, signal.SIGSTOP)
         until = time.monotonic() + timeout
         while not process.frozen():
             if time.monotonic() > until:
-                raise NotInTime(f"{name} is not frozen within {timeout:g} s")
+                raise NotInTime(f"{name} was not frozen within {timeout:g} s")
             time.sleep(0.002)
 
     def resume(self, name: str) -> None:
-        """Let it go on after `pause`."""
-        # nsenter stops itself along with its child, but is not woken with it.
+        """Undo `pause`."""
+        # nsenter stops itself when its child stops, but does not continue with it.
         launcher = self.get(name).launcher
         self._signal(name, signal.SIGCONT)
         if launcher:
@@ -128,15 +128,15 @@ class Components:
         component = self.get(name)
         if component.process:
             component.process.signal(number)
-            # A program looks ended as soon as its first thread is; its sockets are free when the last is, which is when
-            # its parent, the launcher, can collect it.
+            # A program looks ended once its first thread has ended. Its sockets are free only when the last thread has
+            # ended. Then its parent, the launcher, can collect it; so wait for the launcher too.
             processes.wait((component.process, component.launcher), timeout)
         component.process = component.launcher = None
         self.reap()
         self._state.save(self._work)
 
     def tail(self, name: str, lines: int = 15) -> str:
-        """The end of a component's log."""
+        """The last lines of a component's log."""
         try:
             text = self.log(name).read_text(errors="replace")
         except FileNotFoundError:

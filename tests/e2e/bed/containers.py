@@ -1,4 +1,4 @@
-"""What containerd handed to runc for each container: its OCI specification, as it lies in the container's bundle."""
+"""The OCI specifications of containers, as containerd passed them to runc in the containers' bundles."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Container:
     """One container of a pod.
 
     Attributes:
-        id: containerd's name for it.
-        spec: The OCI specification, whole.
-        live: Whether its bundle is still there; an ended container is known only to containerd's own records.
+        id: Name of the container in containerd.
+        spec: The whole OCI specification.
+        live: Whether the bundle still exists. After its end, a container is only in containerd's records.
     """
 
     id: str
@@ -34,32 +34,32 @@ class Container:
 
     @property
     def annotations(self) -> dict[str, str]:
-        """Of the specification; containerd says here what the container is to Kubernetes."""
+        """Annotations of the specification. In them containerd names pod and container."""
         return self.spec.get("annotations") or {}
 
     @property
     def pod_uid(self) -> str:
-        """UID of its pod."""
+        """UID of the pod."""
         return self.annotations.get(f"{_CRI}.sandbox-uid", "")
 
     @property
     def pod(self) -> str:
-        """Its pod, as namespace/name."""
+        """The pod as namespace/name."""
         return f"{self.annotations.get(f'{_CRI}.sandbox-namespace')}/{self.annotations.get(f'{_CRI}.sandbox-name')}"
 
     @property
     def name(self) -> str:
-        """Its name in the pod; "" for a sandbox."""
+        """Name of the container in the pod; "" for a sandbox."""
         return self.annotations.get(f"{_CRI}.container-name", "")
 
     @cached_property
     def environment(self) -> dict[str, str]:
-        """Of its process; where a name is set twice, the later one, as runc takes it."""
+        """Environment of the process. If a name is set twice, the later value counts, as in runc."""
         return dict(entry.split("=", 1) for entry in self.spec["process"].get("env", []))
 
     @cached_property
     def mounts(self) -> dict[str, dict[str, Any]]:
-        """By place in the container."""
+        """Mounts by path in the container."""
         return {entry["destination"]: entry for entry in self.spec.get("mounts", [])}
 
     @cached_property
@@ -69,16 +69,16 @@ class Container:
 
     @property
     def hooks(self) -> dict[str, list[dict[str, Any]]]:
-        """By kind, such as ``createRuntime``."""
+        """Hooks by kind, such as ``createRuntime``."""
         return self.spec.get("hooks") or {}
 
 
 def read(machine: Machine, ctr: Path) -> dict[tuple[str, str], Container]:
-    """All containers a node knows, sandboxes apart, by pod UID and name; of several tries the latest, or the live one.
+    """All containers of a node except sandboxes, by pod UID and name. Of several attempts, the live or latest counts.
 
     Args:
         machine: The node.
-        ctr: containerd's own client.
+        ctr: Path of containerd's client.
     """
     found: dict[tuple[str, str], Container] = {}
     live = {path.parent.name: path for path in (machine.root / BUNDLES).glob("*/config.json")}
@@ -91,12 +91,12 @@ def read(machine: Machine, ctr: Path) -> dict[tuple[str, str], Container]:
 def _bundle(path: Path) -> Container | None:
     try:
         return Container(path.parent.name, json.loads(path.read_bytes()))
-    except FileNotFoundError:  # ended this moment
+    except FileNotFoundError:  # the container has just ended
         return None
 
 
 def _ended(machine: Machine, ctr: Path, live: set[str]) -> list[Container]:
-    """Containers without a task: their specification is in containerd's records until the kubelet removes them."""
+    """Ended containers. containerd's records have their specifications until the kubelet removes them."""
     base = (str(ctr), "-a", RUNTIME_SOCKET, "-n", "k8s.io", "containers")
     found = []
     for name in machine.run(*base, "list", "-q").stdout.split():

@@ -20,7 +20,7 @@ _API_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kub
 
 
 def write_certificates(work: Path) -> None:
-    """Make the authorities, the certificates of the control plane's parts, and their kubeconfig files."""
+    """Create the authorities, and certificates and kubeconfig files for the parts of the control plane."""
     pki = work / "pki"
     pki.mkdir()
     authority, front = certificates.Authority.create(pki, "ca"), certificates.Authority.create(pki, "front-ca")
@@ -37,7 +37,7 @@ def write_certificates(work: Path) -> None:
 
 
 def write_node_certificate(work: Path, node: Placed) -> None:
-    """Make a kubelet's certificate, as client and as server, and its kubeconfig file."""
+    """Create a kubelet's certificate, for client and server, and its kubeconfig file."""
     name = node.node.name
     authority = certificates.Authority.load(work / "pki", "ca")
     authority.issue(name, f"system:node:{name}", group="system:nodes", names=(name, node.address))
@@ -45,7 +45,7 @@ def write_node_certificate(work: Path, node: Placed) -> None:
 
 
 def write_kubeconfig(work: Path, user: str) -> None:
-    """A kubeconfig file whose user is the certificate of that name; valid inside machines."""
+    """Write a kubeconfig file for the certificate of this name. It works only inside machines."""
     pki = work / "pki"
     server = {"server": f"https://{CONTROL_PLANE}", "certificate-authority": f"{pki}/ca.crt"}
     credentials = {"client-certificate": f"{pki}/{user}.crt", "client-key": f"{pki}/{user}.key"}
@@ -61,14 +61,14 @@ def write_kubeconfig(work: Path, user: str) -> None:
 
 
 def write_json(path: Path, body: dict[str, Any]) -> Path:
-    """Write a file that programs read as YAML."""
+    """Write a JSON file. Programs can read it as YAML."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(body, indent=1) + "\n")
     return path
 
 
 def etcd(tools: Tools, work: Path) -> list[str]:
-    """The store. It loses nothing when killed, only when the machine stops, so it need not sync."""
+    """Command line of etcd. It does not sync: data is lost only if the host stops, not if etcd is killed."""
     client, peer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
     return [
         str(tools.etcd),
@@ -82,7 +82,7 @@ def etcd(tools: Tools, work: Path) -> list[str]:
 
 
 def apiserver(tools: Tools, work: Path, *, audit: bool, more: Sequence[str]) -> list[str]:
-    """The API server, with the authorizers and admission plug-ins of a real cluster."""
+    """Command line of the API server, with the authorizers and admission plug-ins of a real cluster."""
     pki = work / "pki"
     flags = [
         "--etcd-servers=http://127.0.0.1:2379",
@@ -110,7 +110,7 @@ def apiserver(tools: Tools, work: Path, *, audit: bool, more: Sequence[str]) -> 
         "--requestheader-extra-headers-prefix=X-Remote-Extra-",
         f"--proxy-client-cert-file={pki}/front.crt",
         f"--proxy-client-key-file={pki}/front.key",
-        # Webhooks named by Service are called at their pods' addresses: no kube-proxy is needed for them.
+        # The API server calls webhooks at their pods' addresses, so that no kube-proxy is needed.
         "--enable-aggregator-routing=true",
     ]
     if audit:
@@ -121,7 +121,7 @@ def apiserver(tools: Tools, work: Path, *, audit: bool, more: Sequence[str]) -> 
 
 
 def controller_manager(tools: Tools, work: Path) -> list[str]:
-    """All controllers, with the default timings, but free to ask as often as they like."""
+    """Command line of the controller manager, with default timings but without limits of its request rate."""
     pki = work / "pki"
     return [
         str(tools.kubernetes_bin / "kube-controller-manager"),
@@ -140,7 +140,7 @@ def controller_manager(tools: Tools, work: Path) -> list[str]:
 
 
 def scheduler(tools: Tools, work: Path) -> list[str]:
-    """The cluster's own scheduler, for pods that name no other."""
+    """Command line of the cluster's own scheduler, for pods that name no other."""
     body = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -152,7 +152,7 @@ def scheduler(tools: Tools, work: Path) -> list[str]:
 
 
 def proxy(tools: Tools, work: Path, socket: Path) -> list[str]:
-    """The API for programs outside of the bed: plain HTTP, cluster admin, over a socket that only root can open."""
+    """Command line of kubectl proxy: the API for programs outside the bed, on a socket that only root can open."""
     return [
         str(tools.kubectl),
         f"--kubeconfig={work}/kubeconfig/admin",

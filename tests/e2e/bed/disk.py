@@ -1,8 +1,8 @@
-"""What a node sees as its file system: the host's, with its own folders over those that a node writes to.
+"""The file system of a node: the host's, with the node's own folders in place of those that nodes write to.
 
-All of it is mounted in the node's mount namespace. ``/etc``, ``/opt``, ``/var/lib`` and ``/var/log`` are overlays whose
-upper side lies in the bed's work folder, so a mount point made there, or a file written there, is the node's alone;
-folders that other mounts come from are bound from the work folder itself. ``/run`` and ``/dev`` are fresh at each boot.
+All mounts are in the node's mount namespace. ``/etc``, ``/opt``, ``/var/lib`` and ``/var/log`` are overlays. Their
+changes are stored in the bed's work folder, so no other node sees them. Folders that are sources of other mounts are
+bind mounts of folders in the work folder. ``/run`` and ``/dev`` are new at each boot.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OVERLAYS = ("/etc", "/opt", "/var/lib", "/var/log")
 BOUND = ("/var/lib/kubelet", "/var/lib/hami", "/var/log/pods", "/var/log/containers", "/etc/cdi", "/etc/cni/net.d")
 HIDDEN = (*OVERLAYS, "/run", "/var/run", "/dev", "/proc", "/sys")
 
-# The kubelet sets these to what it wants. It gets ordinary files in their place: the machine's own stay as they are.
+# The kubelet sets these kernel parameters. It gets ordinary files in their place, so that the host's do not change.
 TUNABLES = {
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
@@ -55,10 +55,10 @@ mount -t mqueue mqueue /dev/mqueue
 
 
 def check(work: Path) -> None:
-    """Refuse a work folder that nodes could not see, or that mount options or sockets could not name.
+    """Refuse a work folder that nodes could not see, or whose path mount options or sockets could not contain.
 
     Raises:
-        BedError: Why, and where else to put it.
+        BedError: The folder cannot be used. The text says why and suggests another place.
     """
     advice = "; choose another, such as one below /tmp"
     for hidden in HIDDEN:
@@ -71,7 +71,7 @@ def check(work: Path) -> None:
 
 
 def mount(machine: Machine, disk: Path) -> None:
-    """Give a machine that has just been made its file system; what an earlier boot wrote to ``disk`` is there."""
+    """Mount the file system of a new machine. It contains the files that an earlier boot wrote to ``disk``."""
     lines = ["mount -t tmpfs -o mode=755 run /run", "mkdir /run/containerd /run/netns /run/lock /run/cdi"]
     for target in OVERLAYS:
         upper, work = _folder(disk, "upper", target), _folder(disk, "work", target)
@@ -88,7 +88,7 @@ def mount(machine: Machine, disk: Path) -> None:
 
 
 def bound(disk: Path, target: str) -> Path:
-    """Where the content of one of the bound folders lies on the host."""
+    """Folder on the host with the content of one of the folders in `BOUND`."""
     return disk / "bound" / target.strip("/").replace("/", "-")
 
 
@@ -99,7 +99,7 @@ def _folder(disk: Path, kind: str, target: str) -> Path:
 
 
 def _kernel_files(disk: Path) -> list[str]:
-    """Ordinary files over those of /proc/sys that a node of its own would have of its own."""
+    """Commands that mount ordinary files over those of /proc/sys that differ between real nodes."""
     folder = disk / "sysctl"
     folder.mkdir(exist_ok=True)
     lines = []
@@ -111,9 +111,10 @@ def _kernel_files(disk: Path) -> list[str]:
 
 
 def attach_gpus(machine: Machine, root: Path) -> None:
-    """Show a machine the simulated GPUs prepared in a folder that is laid out as a node's root is.
+    """Give a machine the simulated GPUs of a folder that is laid out like a node's root.
 
-    ``opt/nvidia-sim`` and ``etc/cdi`` are bound; each character device in ``dev`` gets its like in the node's ``/dev``.
+    ``opt/nvidia-sim`` and ``etc/cdi`` are bind-mounted. Each character device in ``dev`` is created in the node's
+    ``/dev``.
     """
     lines = []
     for target in ("/opt/nvidia-sim", "/etc/cdi"):

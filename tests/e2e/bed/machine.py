@@ -1,7 +1,7 @@
-"""A machine: mount, pid, network, uts and ipc namespaces that one process holds as their pid 1.
+"""A machine: mount, pid, network, uts and ipc namespaces. One process holds them as their pid 1.
 
-Killing that process ends all that runs in the machine, containers included, and with it go all its mounts and
-interfaces. Files of the host are seen as they are, but for what `tests.e2e.bed.disk` puts over them.
+Killing that process ends all processes of the machine, including containers, and removes its mounts and interfaces.
+The machine sees the host's files, except where `tests.e2e.bed.disk` mounts others over them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from tests.e2e.bed.state import Held
 
 HOLDER = Path(__file__).with_name("holder.py")
-# Enough for shell one-liners; nothing of the caller's environment (proxies least of all) gets into a machine.
+# The environment for shell commands. Machines inherit nothing from the caller, in particular no proxy settings.
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", "LANG": "C.UTF-8"}
 _UNSHARE = ("unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--mount-proc")
 
 
 def arguments(bed: str, name: str) -> list[str]:
-    """Command line of the process that holds a machine; it names the bed, so that no other is taken for it."""
+    """Command line of the process that holds a machine. It contains the bed's id, so that the process can be found."""
     return [sys.executable, "-I", "-S", str(HOLDER), bed, name]
 
 
@@ -38,7 +38,7 @@ def create(bed: str, name: str) -> tuple[Process, subprocess.Popen[bytes]]:
     """Make the namespaces.
 
     Returns:
-        Pid 1 of the machine, and the process outside that waits for it.
+        Pid 1 of the machine, and the process outside the machine that waits for it.
     """
     command = [*_UNSHARE, "--propagation", "private", *arguments(bed, name)]
     launcher = subprocess.Popen(
@@ -60,7 +60,7 @@ def create(bed: str, name: str) -> tuple[Process, subprocess.Popen[bytes]]:
 
 
 def holders(bed: str) -> list[Process]:
-    """Every process that holds a machine of that bed, found by its exact command line."""
+    """All processes that hold a machine of the bed, found by their exact command line."""
     found = []
     for row in processes.table():
         try:
@@ -74,18 +74,18 @@ def holders(bed: str) -> list[Process]:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine that runs."""
+    """A running machine."""
 
     name: str
     held: Held
 
     @property
     def root(self) -> Path:
-        """The machine's file system as seen from outside; absolute links in it point outside, so name real paths."""
+        """The machine's file system as the host sees it. Absolute links point to the host, so use real paths."""
         return Path(f"/proc/{self.held.holder.pid}/root")
 
     def enter(self, *command: str) -> list[str]:
-        """A command line that runs the command in the machine, in the caller's working directory."""
+        """The command line that runs a command in the machine, in the caller's working directory."""
         if not self.held.holder.alive():
             raise BedError(f"{self.name} does not run")
         where = ("nsenter", f"--target={self.held.holder.pid}", "-m", "-n", "-p", "-u", "-i", f"--wd={Path.cwd()}")
@@ -99,10 +99,10 @@ class Machine:
         timeout: float = 60,
         environment: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end.
+        """Run a command until it ends.
 
         Raises:
-            BedError: It failed and ``check`` is set; or it took too long.
+            BedError: The command took too long, or it failed and ``check`` is set.
         """
         given = stdin.encode() if isinstance(stdin, str) else stdin
         line = " ".join(command)[:200]
@@ -123,23 +123,23 @@ class Machine:
         return subprocess.CompletedProcess(command, done.returncode, out, err)
 
     def run_in_network(self, *command: str) -> None:
-        """Run a command in the machine's network namespace alone, among the host's files and processes."""
+        """Run a command only in the machine's network namespace, with the host's files and processes."""
         where = ("nsenter", f"--target={self.held.holder.pid}", "--net", "--")
         done = subprocess.run([*where, *command], check=False, capture_output=True, text=True, env=ENVIRONMENT)
         if done.returncode:
             raise BedError(f"{self.name}: {' '.join(command)}: {done.stderr.strip()}")
 
     def script(self, text: str) -> None:
-        """Run shell commands, stopping at the first that fails."""
+        """Run shell commands. Stop at the first that fails."""
         self.run("/bin/sh", "-euc", text)
 
     def spawn(
         self, command: list[str], log: Path, environment: Mapping[str, str]
     ) -> tuple[Process, subprocess.Popen[bytes]]:
-        """Start a command that goes on running.
+        """Start a command in the background.
 
         Returns:
-            The command's process, and the one outside that waits for it.
+            The command's process, and the process outside the machine that waits for it.
         """
         with log.open("ab") as file:
             launcher = subprocess.Popen(
@@ -159,12 +159,12 @@ class Machine:
         raise BedError(f"{self.name}: {command[0]} ended at once with status {launcher.returncode}; see {log}")
 
     def processes(self) -> list[processes.Row]:
-        """All that runs in the machine, its containers included."""
+        """All processes of the machine, including its containers'."""
         return processes.inside({processes.namespace(self.held.holder.pid)})
 
 
 def _runs(pid: int, program: str) -> bool:
-    """Whether the process has become the program (and is no longer the fork that is about to)."""
+    """Whether a forked process has already started the program."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0", 1)[0] == program.encode()
     except OSError:

@@ -1,7 +1,7 @@
-"""The network of a bed: one bridge in the control plane's namespace, a pair of interfaces for each node.
+"""The network of a bed: one bridge in the control plane's namespace, and a pair of interfaces for each node.
 
-Nothing of it is in the host's network namespace, so beds never meet, and nothing outside can reach them. Nodes have no
-default route: a kubelet that finds one waits seconds for a cloud's metadata server.
+The host's network namespace has no part of it, so beds are isolated from each other and from the outside. Nodes have no
+default route: with one, a kubelet waits seconds for a cloud's metadata server.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ API_SERVICE = "10.96.0.1"
 SERVICES = "10.96.0.0/16"
 PODS = "10.244.0.0/16"
 
-# A bridge without an address of its own takes the lowest of its ports': it would change as nodes come and go, and the
-# others would send their answers to the old one for a quarter of a minute.
+# By default a bridge takes the lowest MAC address of its ports. It would change when nodes come and go, and machines
+# would send packets to the old address for about 15 seconds.
 _BRIDGE_ADDRESS = "02:00:0a:c8:00:01"
-# Pods of one node reach those of another by way of the control plane, so that no node knows the others.
+# Pods reach pods of other nodes through the control plane, so that nodes need no routes to each other.
 _CONTROL_PLANE = f"""
 hostname cp
 ip link set lo up
@@ -35,16 +35,16 @@ echo 0 > /proc/sys/net/ipv4/conf/br0/send_redirects
 
 
 def prepare_control_plane(machine: Machine) -> None:
-    """Make the bridge, and the address of the Service ``kubernetes``."""
+    """Create the bridge and the address of the Service ``kubernetes``."""
     machine.script(_CONTROL_PLANE)
 
 
 def connect(control_plane: Machine, machine: Machine, node: Placed) -> None:
-    """Join a node's namespace to the bridge and give it its address."""
+    """Connect a node's namespace to the bridge and set its address."""
     port = _port(node)
-    # Left over from before a reboot if the kernel has not taken it away yet.
+    # After a reboot the old interface exists until the kernel has removed it.
     control_plane.run("ip", "link", "delete", port, check=False)
-    # `ip` would look a pid up in the control plane's own pid namespace; from outside a path serves.
+    # Inside the control plane, `ip` would look up the pid in the wrong pid namespace. So run it outside, with a path.
     far = ("peer", "name", "eth0", "netns", f"/proc/{machine.held.holder.pid}/ns/net")
     control_plane.run_in_network("ip", "link", "add", port, "type", "veth", *far)
     control_plane.script(f"ip link set {port} master br0 up\nip route replace {node.pods} via {node.address}\n")
@@ -59,9 +59,9 @@ def connect(control_plane: Machine, machine: Machine, node: Placed) -> None:
 
 
 def cut(control_plane: Machine, node: Placed) -> None:
-    """Drop every packet between a node and everybody else, silently, as a broken switch does."""
-    # The bridge's own state of the port: the link stays up, so that neither side is told. (`ip link … bridge_slave
-    # state` claims to do the same and does nothing.)
+    """Silently drop all packets between a node and all other machines, as a broken switch does."""
+    # Disable the bridge's port. The link stays up, so neither side notices. (`ip link … bridge_slave state` has no
+    # effect.)
     control_plane.run("bridge", "link", "set", "dev", _port(node), "state", "disabled")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SANDBOX_IMAGE = "localhost/pause:1"
 RUNTIME_SOCKET = "/run/containerd/containerd.sock"
 
-# Without CAP_SYS_RESOURCE even root may not lower oom_score_adj; restricting it lets sandboxes start all the same.
+# Without CAP_SYS_RESOURCE root must not lower oom_score_adj. With restrict_oom_score_adj sandboxes start nevertheless.
 _CONTAINERD_2 = """\
 version = 3
 root = "{root}"
@@ -52,7 +52,7 @@ state = "/run/containerd"
 
 
 def write_network(folder: Path, node: Placed) -> None:
-    """The CNI configuration: pods on a bridge of the node, routed."""
+    """Write the CNI configuration: a bridge on the node, with routed pod addresses."""
     bridge = {
         "type": "bridge",
         "bridge": "cni0",
@@ -66,7 +66,7 @@ def write_network(folder: Path, node: Placed) -> None:
 
 
 def containerd(tools: Tools, folder: Path, *, cdi: bool) -> list[str]:
-    """The runtime. Its images and snapshots stay on the node's disk, its state goes with /run."""
+    """Command line of containerd. A reboot keeps its images and snapshots, but not its state in /run."""
     template = _CONTAINERD_2 if tools.containerd_major >= 2 else _CONTAINERD_1
     values = {"root": folder / "containerd", "sandbox": SANDBOX_IMAGE, "cni": tools.cni_bin, "cdi": str(cdi).lower()}
     config = folder / "containerd.toml"
@@ -75,7 +75,7 @@ def containerd(tools: Tools, folder: Path, *, cdi: bool) -> list[str]:
 
 
 def kubelet(tools: Tools, work: Path, bed: str, node: Placed, more: Mapping[str, Any]) -> list[str]:
-    """The kubelet, with node status and synchronisation faster than usual, and the caller's settings over ours."""
+    """Command line of the kubelet. It reports its status more often than usual. Settings of ``more`` replace ours."""
     name, pki, folder = node.node.name, work / "pki", work / "nodes" / node.node.name
     (folder / "resolv.conf").write_text("")
     body: dict[str, Any] = {
@@ -101,7 +101,7 @@ def kubelet(tools: Tools, work: Path, bed: str, node: Placed, more: Mapping[str,
         "clusterDomain": "cluster.local",
         "clusterDNS": ["10.96.0.10"],
         "resolvConf": str(folder / "resolv.conf"),
-        # The disk is the machine's, and others fill it too: only what threatens the bed itself evicts pods.
+        # The disk is the host's, and other programs fill it too. So pods are evicted only when very little is left.
         "evictionHard": {"nodefs.available": "1%", "imagefs.available": "1%", "memory.available": "50Mi"},
         "imageGCHighThresholdPercent": 99,
         "imageGCLowThresholdPercent": 98,
@@ -109,7 +109,7 @@ def kubelet(tools: Tools, work: Path, bed: str, node: Placed, more: Mapping[str,
         "syncFrequency": "10s",
     }
     if tools.minor >= 31:
-        body["failCgroupV1"] = False  # refused from 1.35 on otherwise
+        body["failCgroupV1"] = False  # since 1.35 the kubelet would refuse cgroup v1 otherwise
     config = write_json(folder / "kubelet.json", {**body, **more})
     flags = [f"--kubeconfig={work}/kubeconfig/{name}", f"--hostname-override={name}", f"--node-ip={node.address}"]
     return [str(tools.kubernetes_bin / "kubelet"), f"--config={config}", *flags, "-v=2"]

@@ -1,4 +1,4 @@
-"""Processes by identity (pid and start time, so that a reused pid is never taken for ours), and a view of all."""
+"""Processes identified by pid and start time, so that a reused pid is never mistaken, and a list of all processes."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Process:
-    """One process of the host: its pid, and the clock tick at which it started."""
+    """One process: its pid on the host, and the clock tick at which it started."""
 
     pid: int
     started: int
 
     @classmethod
     def of(cls, pid: int) -> Self:
-        """Identify a process.
+        """The process that now has this pid.
 
         Raises:
-            ProcessLookupError: There is none, or it has ended.
+            ProcessLookupError: There is no such process, or it has ended.
         """
         fields = _stat(pid)
         if fields is None or fields[0] in "ZX":
@@ -37,12 +37,12 @@ class Process:
         return cls(pid, int(fields[19]))
 
     def alive(self) -> bool:
-        """Whether it still runs; one that ended and was not waited for does not."""
+        """Whether the process still runs. A zombie does not."""
         fields = _stat(self.pid)
         return fields is not None and fields[0] not in "ZX" and int(fields[19]) == self.started
 
     def signal(self, number: int) -> bool:
-        """Send a signal; False: it has ended."""
+        """Send a signal. Returns False if the process has ended."""
         if not self.alive():
             return False
         try:
@@ -52,7 +52,7 @@ class Process:
         return True
 
     def frozen(self) -> bool:
-        """Whether every thread of it is stopped."""
+        """Whether all its threads are stopped."""
         try:
             states = [_stat(int(task.name), self.pid) for task in (PROC / f"{self.pid}/task").iterdir()]
         except OSError:
@@ -61,13 +61,13 @@ class Process:
 
 
 def wait(wanted: Iterable[Process | None], timeout: float = 10) -> None:
-    """Return once all have ended.
+    """Wait until all processes have ended.
 
-    A stopped process is woken, again and again: nsenter stops itself some time after its child was stopped, and an
-    ended child that it does not collect keeps the whole pid namespace from ending.
+    Stopped processes get SIGCONT repeatedly. nsenter stops itself some time after its child was stopped. Then it does
+    not collect the child, and the pid namespace cannot end.
 
     Raises:
-        NotInTime: Some have not.
+        NotInTime: Some processes have not ended.
     """
     until = time.monotonic() + timeout
     while left := [process for process in wanted if process and process.signal(signal.SIGCONT)]:
@@ -78,7 +78,7 @@ def wait(wanted: Iterable[Process | None], timeout: float = 10) -> None:
 
 
 class Row(NamedTuple):
-    """One process as `/proc` shows it: pid and parent as the host counts, resident memory in KiB."""
+    """One process of `/proc`: pid and parent on the host, name, resident memory in KiB."""
 
     pid: int
     parent: int
@@ -87,7 +87,7 @@ class Row(NamedTuple):
 
 
 def name(pid: int) -> str:
-    """The kernel's name of a process, "?" if it has ended."""
+    """The kernel's name of a process; "?" if it has ended."""
     try:
         return (PROC / str(pid) / "comm").read_text().strip()
     except OSError:
@@ -95,7 +95,7 @@ def name(pid: int) -> str:
 
 
 def children(pid: int) -> list[int]:
-    """Pids of its direct children; none if it has ended."""
+    """Pids of a process's direct children; empty if it has ended."""
     try:
         return [int(word) for word in (PROC / f"{pid}/task/{pid}/children").read_text().split()]
     except OSError:
@@ -103,7 +103,7 @@ def children(pid: int) -> list[int]:
 
 
 def namespace(pid: int, kind: str = "pid") -> int:
-    """Inode of a namespace of the process; 0 if it has ended."""
+    """Inode of a process's namespace; 0 if it has ended."""
     try:
         return (PROC / f"{pid}/ns/{kind}").stat().st_ino
     except OSError:
@@ -125,7 +125,7 @@ def table() -> Iterator[Row]:
 
 
 def inside(namespaces: set[int]) -> list[Row]:
-    """Processes in one of the pid namespaces (inodes), or in one made below it, as a container's is."""
+    """Processes in one of the pid namespaces (inodes), or in a nested one such as a container's."""
     rows = list(table())
     found = {row.pid for row in rows if namespace(row.pid) in namespaces}
     size = -1
@@ -136,7 +136,7 @@ def inside(namespaces: set[int]) -> list[Row]:
 
 
 def _stat(pid: int, group: int = 0) -> list[str] | None:
-    """Fields of `/proc/PID/stat` from the state on; of a thread, if its process is named."""
+    """Fields of `/proc/PID/stat` from the state on; with ``group``, those of a thread of that process."""
     try:
         text = (PROC / (f"{group}/task/{pid}" if group else str(pid)) / "stat").read_text()
     except OSError:

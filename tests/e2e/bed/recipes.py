@@ -1,4 +1,4 @@
-"""How each program of the bed is built: modules pinned by go.mod and go.sum in ``build/``, and nothing else."""
+"""How the bed's programs are built: only from modules that go.mod and go.sum in ``build/`` pin."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Recipe:
     """Programs built from one pinned module.
 
     Attributes:
-        name: Folder below ``build/``, and the programs' folder in a cache.
-        packages: Go packages; each makes one program, called as the last word of its package.
-        stamp: The Go package whose version variables the linker sets ("" = none). Kubernetes built as a module calls
-            itself v0.0.0 without it, and its parts refuse to work with such a version.
+        name: Name of the folder in ``build/`` and of the programs' folder in the cache.
+        packages: Go packages. Each makes one program, with the last word of the package as its name.
+        stamp: Go package whose version variables the linker sets ("" = none). Without it, Kubernetes built as a
+            module has the version v0.0.0, and its parts refuse to work.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Recipe:
 
     @property
     def folder(self) -> Path:
-        """Where go.mod and go.sum are."""
+        """Folder of go.mod and go.sum."""
         return MODULES / self.name
 
     @property
@@ -46,7 +46,7 @@ class Recipe:
 
     @property
     def linker_flags(self) -> str:
-        """What ``go build -ldflags`` gets."""
+        """Argument of ``go build -ldflags``."""
         if not self.stamp:
             return "-s -w"
         major, minor, _ = self.version.removeprefix("v").split(".", 2)
@@ -60,7 +60,7 @@ class Recipe:
         return "-s -w " + " ".join(f"-X {self.stamp}.{name}={value}" for name, value in values.items())
 
     def key(self, go: str) -> str:
-        """What the programs depend on, as 16 hex digits: the pinned modules, the Go version, this recipe."""
+        """Cache key of 16 hex digits, from the pinned modules, the Go version and this recipe."""
         digest = hashlib.sha256()
         for name in ("go.mod", "go.sum"):
             digest.update((self.folder / name).read_bytes() + b"\0")

@@ -1,4 +1,4 @@
-"""What a bed knows of itself, kept in ``state.json`` of its work folder, so that any later command finds it."""
+"""The state of a bed. It is kept in ``state.json`` of the work folder, so that later commands find the bed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Node:
-    """A node to be.
+    """The description of a node.
 
     Attributes:
-        name: Its host and object name.
+        name: Name of the host and of the node object.
         gpus: Profile of simulated GPUs, such as ``a100x2``; "" = none.
     """
 
@@ -30,25 +30,25 @@ class Node:
 
 @dataclass
 class Placed:
-    """A node that was made: its number decides its addresses."""
+    """A node of the bed. Its number decides its addresses."""
 
     node: Node
     number: int
 
     @property
     def address(self) -> str:
-        """On the network all machines share."""
+        """The node's address on the network of all machines."""
         return f"10.200.0.{10 + self.number}"
 
     @property
     def pods(self) -> str:
-        """Subnet of its pods."""
+        """Subnet of the node's pods."""
         return f"10.244.{self.number}.0/24"
 
 
 @dataclass
 class Held:
-    """A machine that runs: pid 1 in its namespaces, and the process that made them and waits outside."""
+    """A running machine: pid 1 in its namespaces, and the process outside that made them and waits."""
 
     holder: Process
     launcher: Process
@@ -56,7 +56,7 @@ class Held:
 
 @dataclass
 class Component:
-    """A program of the bed: how it is started, and as what it runs (None = not now)."""
+    """A program of the bed: its command line, and its process (None if it does not run)."""
 
     machine: str
     command: list[str]
@@ -67,7 +67,7 @@ class Component:
 
 @dataclass
 class Options:
-    """What a bed was asked to be."""
+    """The options with which a bed was made."""
 
     images: list[str] = field(default_factory=list)
     audit: bool = True
@@ -78,7 +78,7 @@ class Options:
 
 @dataclass
 class State:
-    """All of it."""
+    """The whole state of a bed."""
 
     tools: dict[str, str]
     options: Options
@@ -89,7 +89,7 @@ class State:
 
     @classmethod
     def load(cls, work: Path) -> Self:
-        """Read it back.
+        """Read the state of the bed in a folder.
 
         Raises:
             BedError: There is no bed in that folder.
@@ -100,16 +100,16 @@ class State:
         return msgspec.json.decode(file.read_bytes(), type=cls)
 
     def save(self, work: Path) -> None:
-        """Write it, whole or not at all."""
+        """Write the state. The file is replaced at once, so it is always complete."""
         new = work / "state.json.new"
         new.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1))
         new.replace(work / "state.json")
 
     def placed(self, name: str) -> Placed:
-        """The node of that name.
+        """The node of this name.
 
         Raises:
-            BedError: There is none.
+            BedError: There is no node of this name.
         """
         if name not in self.nodes:
             raise BedError(f"no node {name}; there are {', '.join(self.nodes)}")

@@ -1,12 +1,14 @@
-"""Every program a bed runs: found in a named folder, in the cache, or built.
+"""Find or build every program that a bed runs.
 
-Looked for in this order:
+Programs are searched in this order:
 
-1. the folder named by ``HAMI_BED_BIN``, then the one named by ``KUBEBUILDER_ASSETS`` (as envtest lays it out): below
-   ``<recipe name>/`` or directly in it; programs of Kubernetes count only if all four are there in the wanted version;
-2. the cache, ``$XDG_CACHE_HOME/hami-bed``; 3. a build of pinned Go modules into the cache.
+1. in the folder that ``HAMI_BED_BIN`` names, then in the one that ``KUBEBUILDER_ASSETS`` names (envtest's layout): in
+   its folder ``<recipe name>/``, then in the folder itself. A folder counts only if it has all programs of a recipe, in
+   the right version.
+2. in the cache, ``$XDG_CACHE_HOME/hami-bed``.
+3. Otherwise they are built from pinned Go modules into the cache.
 
-etcd and kubectl come from PyPI packages of the running environment, runc from PATH or from Debian's archive.
+etcd and kubectl come from PyPI packages of the running environment. runc comes from PATH or from Debian's archive.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 FOLDERS = ("HAMI_BED_BIN", "KUBEBUILDER_ASSETS")
-# Programs of the machine's own that namespaces and networks are made with.
+# Programs of the host that make namespaces and networks, with their Debian packages.
 SYSTEM = {
     "ip": "iproute2",
     "bridge": "iproute2",
@@ -41,18 +43,18 @@ SYSTEM = {
 
 @dataclass(frozen=True)
 class Tools:
-    """Paths of programs, and folders of those that are looked up by name.
+    """Paths of programs, and folders of programs that are found by name.
 
     Attributes:
         kubernetes: Version of the cluster, such as ``v1.36.3``.
         kubernetes_bin: Folder with kube-apiserver, kube-controller-manager, kube-scheduler, kubelet.
-        containerd: Version, such as ``v2.3.7``.
+        containerd: Version of containerd, such as ``v2.3.7``.
         containerd_bin: Folder with containerd, containerd-shim-runc-v2, ctr.
         cni_bin: Folder of the network plug-ins.
-        helm: The program.
-        etcd: The program.
-        kubectl: The program.
-        runc: The program.
+        helm: Path of helm.
+        etcd: Path of etcd.
+        kubectl: Path of kubectl.
+        runc: Path of runc.
     """
 
     kubernetes: str
@@ -67,22 +69,22 @@ class Tools:
 
     @property
     def minor(self) -> int:
-        """36 for Kubernetes 1.36."""
+        """Kubernetes' minor version, such as 36 for 1.36."""
         return int(self.kubernetes.split(".")[1])
 
     @property
     def containerd_major(self) -> int:
-        """1 or 2."""
+        """containerd's major version: 1 or 2."""
         return int(self.containerd.removeprefix("v").split(".", 1)[0])
 
     @property
     def path(self) -> str:
-        """PATH inside a machine: containerd looks its shim and runc up by name."""
+        """PATH inside a machine. containerd finds its shim and runc by it."""
         folders = (self.containerd_bin, self.runc.parent, "/usr/sbin", "/usr/bin", "/sbin", "/bin")
         return ":".join(dict.fromkeys(map(str, folders)))
 
     def to_state(self) -> dict[str, str]:
-        """As kept in a bed's state file."""
+        """Plain data for a bed's state file."""
         return {name: str(value) for name, value in asdict(self).items()}
 
     @classmethod
@@ -100,17 +102,17 @@ def find(
     build: bool = True,
     say: Callable[[str], object] = print,
 ) -> Tools:
-    """Find every program, building what is missing.
+    """Find all programs, and build those that are missing.
 
     Args:
-        kubernetes: Minor version; one of the recipes ``kubernetes-*``.
-        containerd: Release line; one of the recipes ``containerd-*``.
-        helm: Release line; one of the recipes ``helm-*``.
-        build: Build, and fetch runc, where missing; otherwise that is an error.
-        say: Told of each step that takes long.
+        kubernetes: Minor version; there must be a recipe ``kubernetes-*`` for it.
+        containerd: Release line; there must be a recipe ``containerd-*`` for it.
+        helm: Release line; there must be a recipe ``helm-*`` for it.
+        build: Whether to build missing programs and fetch runc. Otherwise a missing program is an error.
+        say: Called with a line about each long step.
 
     Raises:
-        MissingTool: What is missing, and how to get it.
+        MissingTool: A program is missing. The text says how to get it.
     """
     _check_machine()
     names = {"kubernetes": f"kubernetes-{kubernetes}", "containerd": f"containerd-{containerd}", "helm": f"helm-{helm}"}
@@ -130,7 +132,7 @@ def find(
 
 
 def _check_machine() -> None:
-    """Refuse a machine on which no bed can run, before anything is built for it."""
+    """Check that a bed can run on this machine, before any program is built."""
     for program, package in SYSTEM.items():
         if not shutil.which(program):
             raise MissingTool(f"{program}: not on PATH; it is in the Debian package {package}")
@@ -155,7 +157,7 @@ def locate(recipe: Recipe, *, build: bool = True, say: Callable[[str], object] =
     """Folder with all programs of a recipe.
 
     Raises:
-        MissingTool: They are nowhere and may not, or can't, be built.
+        MissingTool: The programs were not found and cannot or must not be built.
     """
     for variable in FOLDERS:
         if os.environ.get(variable):
@@ -181,10 +183,10 @@ def locate(recipe: Recipe, *, build: bool = True, say: Callable[[str], object] =
 
 
 def record(recipe: Recipe, say: Callable[[str], object] = print) -> None:
-    """Write a recipe's go.sum anew after its go.mod was changed, by building it.
+    """Update a recipe's go.sum after a change of its go.mod, by building it.
 
     Raises:
-        MissingTool: There is no Go to do it with.
+        MissingTool: Go is missing.
     """
     go = golang.find(install=True, say=say)
     if go is None:
@@ -198,7 +200,7 @@ def _complete(recipe: Recipe, folder: Path) -> bool:
 
 
 def _fits(recipe: Recipe, folder: Path) -> bool:
-    """Whether programs that lie in a folder of no recipe are of the recipe's release line."""
+    """Whether the programs directly in a folder have the recipe's release line."""
     if recipe.name == "cni":
         return True
     wanted = recipe.name.rsplit("-", 1)[1].split(".")
@@ -211,7 +213,7 @@ def _where() -> str:
 
 
 def _version(program: Path) -> str:
-    """The last word of the version line that looks like one."""
+    """The version that a program prints: the first word of its output that looks like a version."""
     option = "version" if program.name == "helm" else "--version"
     text = subprocess.run([str(program), option], check=True, capture_output=True, text=True).stdout
     words = text.replace('"', " ").replace(",", " ").split()
@@ -219,7 +221,7 @@ def _version(program: Path) -> str:
 
 
 def _packaged(program: str, package: str) -> Path:
-    """A program from a named folder, from an installed PyPI package (not its Python wrapper), or from PATH."""
+    """A program from a folder of `FOLDERS`, from an installed PyPI package (not its Python wrapper), or from PATH."""
     for variable in FOLDERS:
         path = Path(os.environ.get(variable) or "/nonexistent") / program
         if os.access(path, os.X_OK):
@@ -268,7 +270,7 @@ def _fetch_package(package: str, home: Path) -> None:
         return
     with tempfile.TemporaryDirectory(dir=home.parent) as scratch:
         try:
-            # A fresh machine has no lists of packages, or old ones.
+            # A new machine has no lists of packages, or old ones.
             subprocess.run(["apt-get", "update"], check=True, capture_output=True, text=True)
             subprocess.run(["apt-get", "download", package], cwd=scratch, check=True, capture_output=True, text=True)
             file = next(Path(scratch).glob("*.deb"))

@@ -1,4 +1,4 @@
-"""Waiting for a cluster to reach a state, and what to say if it does not."""
+"""Wait until a cluster reaches a state, and describe the cluster if it does not."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 def wait(call: Callable[[str, str], Any], what: str, condition: Callable[[], T], timeout: float, poll: float) -> T:
-    """Return the first true value of a condition.
+    """Wait until a condition is true and return its value.
 
     Raises:
-        NotInTime: It had none in time; the message has what the cluster knows about it.
+        NotInTime: The condition did not become true. The message describes the cluster.
     """
     until = time.monotonic() + timeout
     while True:
@@ -37,7 +37,7 @@ def wait(call: Callable[[str, str], Any], what: str, condition: Callable[[], T],
 
 
 def pods(call: Callable[[str, str], Any], selector: str, namespace: str, fields: str) -> list[dict[str, Any]]:
-    """Pods by label and field selector, of one namespace or all."""
+    """Pods that match a label selector and a field selector, of one namespace or of all."""
     query = urllib.parse.urlencode({"labelSelector": selector, "fieldSelector": fields})
     where = f"/namespaces/{namespace}" if namespace else ""
     found: list[dict[str, Any]] = call("GET", f"/api/v1{where}/pods?{query}")["items"]
@@ -45,12 +45,12 @@ def pods(call: Callable[[str, str], Any], selector: str, namespace: str, fields:
 
 
 def describe(call: Callable[[str, str], Any]) -> str:
-    """All pods that are not well, and the latest events, a line each; empty if the API does not answer."""
+    """All pods that do not run and the latest events, each on a line; or the error if the API does not answer."""
     try:
         found = [line for pod in pods(call, "", "", "") if (line := _pod(pod))]
         events = call("GET", "/api/v1/events?limit=500")["items"]
     except BedError as error:
-        return f"(and the API says: {error})"
+        return f"(no description: {error})"
     events.sort(key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
     lines = [
         f"  {event['involvedObject'].get('name')}: {event.get('reason')}: {event.get('message', '')[:300]}"
@@ -60,7 +60,7 @@ def describe(call: Callable[[str, str], Any]) -> str:
 
 
 def ready(node: dict[str, Any]) -> bool:
-    """Whether a node object says Ready."""
+    """Whether a node object has the condition Ready."""
     conditions = node.get("status", {}).get("conditions", [])
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
