@@ -21,22 +21,22 @@ TOOLS: pytest.StashKey[Tools | BedError] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Which cluster, and how much of the suite."""
+    """Add options for the versions of the cluster and for the selection of tests."""
     group = parser.getgroup("e2e", "HAMi on real Kubernetes")
     group.addoption("--kubernetes", default="1.36", metavar="MINOR", help="version of the bed (default 1.36)")
     group.addoption("--containerd", default="2", metavar="LINE", help="2 or 1.7 (default 2)")
-    group.addoption("--smoke", action="store_true", help="the short form alone")
-    group.addoption("--bed", metavar="DIR", type=Path, help="a bed that is up, with the chart installed, to run on")
-    group.addoption("--record", action="store_true", help="write what the edges do as the new recordings")
-    group.addoption("--if-possible", action="store_true", help="skip, with the reason, where no bed can run")
+    group.addoption("--smoke", action="store_true", help="run only the short form")
+    group.addoption("--bed", metavar="DIR", type=Path, help="use a running bed with the chart installed")
+    group.addoption("--record", action="store_true", help="store the observed behaviour as the new recordings")
+    group.addoption("--if-possible", action="store_true", help="skip with the reason if no bed can run")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Everything below this folder is e2e; `--smoke` keeps what is marked so."""
+    """Mark all tests of this folder as e2e. `--smoke` selects those that are marked as smoke."""
     mine = [item for item in items if HERE in item.path.parents]
     for item in mine:
         item.add_marker("e2e")
-        # Each waits with its own limits, which explain themselves; this one only ends what hangs.
+        # Tests have their own limits with good messages. This one only ends a test that hangs.
         if not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(900))
     if config.getoption("--smoke"):
@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Programs are built before the first test, whose time limit a build from nothing would exceed."""
+    """Build the programs before the first test, because a first build takes longer than a test may."""
     config = session.config
     wanted = any(HERE in item.path.parents for item in session.items)
     if not wanted or config.getoption("--collect-only") or config.getoption("--bed"):
@@ -64,7 +64,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def tools(request: pytest.FixtureRequest) -> Tools:
-    """The binaries of the version asked for."""
+    """The programs of the requested versions."""
     from tests.e2e.bed.errors import BedError, MissingTool
 
     found = request.config.stash[TOOLS]
@@ -77,19 +77,19 @@ def tools(request: pytest.FixtureRequest) -> Tools:
 
 @pytest.fixture
 def work(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A folder with a short path for a bed of one's own; kept, and named, when a test failed meanwhile."""
+    """A folder with a short path, for a bed of the test's own. It is kept and printed if a test failed."""
     yield from _work(request)
 
 
 @pytest.fixture(scope="module")
 def module_work(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """The same for all tests of a module."""
+    """A folder like `work`, for all tests of a module."""
     yield from _work(request)
 
 
 @pytest.fixture(scope="session")
 def session_work(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """The same for the whole session."""
+    """A folder like `work`, for the whole session."""
     yield from _work(request)
 
 
@@ -105,7 +105,7 @@ def _work(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def system(request: pytest.FixtureRequest, session_work: Path) -> Iterator[System]:
-    """Two nodes of two A100 each with our chart installed; shared, so tests leave no pods behind."""
+    """A system of two nodes with two A100 each. All tests share it, so they must not leave pods behind."""
     from tests.e2e.system import System
 
     if bed := request.config.getoption("--bed"):
@@ -118,6 +118,6 @@ def system(request: pytest.FixtureRequest, session_work: Path) -> Iterator[Syste
 
 @pytest.fixture
 def clean(system: System) -> Iterator[System]:
-    """The shared system; every pod, Job, StatefulSet and quota of the namespace default is gone afterwards."""
+    """The shared system. After the test the namespace default is emptied."""
     yield system
     system.clean()

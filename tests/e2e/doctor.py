@@ -1,4 +1,4 @@
-"""`hami doctor` asked on the bed, and what it complains of."""
+"""Run `hami doctor` on the bed, and select its complaints."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 MACHINE = {"node.cgroups", "on-node.cgroups"}
-"""Checks that speak of the machine the bed runs on, not of the installation."""
+"""Checks of the machine that runs the bed, not of the installation."""
 
 
 def doctor(system: System, *words: str, kubeconfig: str = "") -> dict[str, Any]:
-    """What it says, as JSON, asked from the control plane's machine."""
+    """Run it on the control plane's machine and return its JSON output."""
     environment = {"KUBECONFIG": kubeconfig or str(system.bed.work / "kubeconfig/admin"), "PYTHONPATH": str(ROOT)}
     command = (sys.executable, "-m", "hami_core", "doctor", "--output", "json", *words)
     done = system.bed.run("cp", *command, check=False, env=environment, timeout=120)
@@ -27,7 +27,7 @@ def doctor(system: System, *words: str, kubeconfig: str = "") -> dict[str, Any]:
 
 
 def complaints(said: dict[str, Any], *levels: str) -> dict[str, str]:
-    """Checks with findings of these levels (all but ok unless told), and their words."""
+    """Check → text of its findings with these levels; by default all levels except ok."""
     wanted = levels or ("warn", "fail", "unknown")
     found: dict[str, str] = {}
     for f in said["findings"]:

@@ -1,4 +1,4 @@
-"""Manifests the tests submit: small pods whose containers print what they see of the devices."""
+"""Manifests for the tests: small pods whose containers print what they see of their devices."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ STATIC = "localhost/hami/client-static:dev"
 MUSL = "localhost/hami/client-musl:dev"
 
 LOOK = ["cuda-probe", "look"]
-"""Print one JSON line with the devices seen, allocate nothing, end."""
+"""Print one JSON line with the visible devices and end, without allocating memory."""
 STAY = ["cuda-probe", "look", "100000"]
-"""The same, and stay."""
+"""Print the same line as `LOOK`, and run on."""
 FILL = ["cuda-probe", "100000"]
-"""Allocate to the last block, print how far it went, stay."""
+"""Allocate all memory, print how much it was, and run on."""
 
 
 def container(
@@ -26,7 +26,7 @@ def container(
     image: str = CLIENT,
     **more: Any,
 ) -> dict[str, Any]:
-    """A container that asks for `count` slices of `memory` MiB; `memory` None: for whole cards, `count` 0: none."""
+    """A container that asks for `count` slices of `memory` MiB. Without `memory` it asks for whole cards."""
     limits: dict[str, int] = {}
     if count:
         limits["nvidia.com/gpu"] = count
@@ -45,21 +45,21 @@ def container(
 
 
 def sidecar(name: str, memory: int, **more: Any) -> dict[str, Any]:
-    """A native sidecar: an init container that stays."""
+    """A native sidecar: an init container that runs on."""
     return container(name, memory, restartPolicy="Always", **more)
 
 
 def before(kubernetes_minor: int, *init: dict[str, Any]) -> tuple[dict[str, Any], ...]:
-    """Init containers with devices, where the kubelet admits any.
+    """The given init containers with devices, or none if the kubelet would reject them.
 
-    Before 1.31 it holds amounts that no device plugin offers against init containers and sidecars (kubernetes#124255),
-    and each of ours has one: a whole card is made 100 % of cores.
+    Before 1.31 the kubelet rejects init containers and sidecars with amounts that no device plugin offers
+    (kubernetes#124255). All of ours have such an amount: the webhook gives even whole cards 100 % of cores.
     """
     return init if kubernetes_minor >= 31 else ()
 
 
 def spec(*containers: dict[str, Any], init: tuple[dict[str, Any], ...] = (), **more: Any) -> dict[str, Any]:
-    """A pod's spec; it does not restart unless asked to, ends at once and has no token."""
+    """A pod's spec. By default the pod does not restart, has no grace period and no token."""
     body: dict[str, Any] = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 0,
@@ -80,7 +80,7 @@ def pod(
     node: str | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """A pod; `node` pins it by selector, as a user would."""
+    """A pod. `node` sets a node selector, as a user would."""
     if node:
         more["nodeSelector"] = {"kubernetes.io/hostname": node}
     metadata = {"name": name, "annotations": annotations or {}, "labels": {"test": "e2e"} | (labels or {})}

@@ -1,9 +1,14 @@
-"""What each container holds, looked at from every side, beside what was booked for it.
+"""Compare each container's slice in all places with its booking.
 
-A container's slice is written down in five places by five programs: the pod's annotation (our scheduler), the
-kubelet's device checkpoint (the kubelet), the record and limits file (our agent), the runtime's own OCI spec
-(containerd), and what a program inside sees (the driver behind the interposer). `problems` compares them all and
-names each that differs from the booking.
+Five programs write or show a container's slice:
+
+- our scheduler in the pod's annotation,
+- the kubelet in its device checkpoint,
+- our agent in its record and limits file,
+- containerd in the OCI spec,
+- the driver behind the interposer, to a program in the container.
+
+`problems` names each place that differs from the booking.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ LIMITS_MOUNT = "/usr/local/vgpu/limits"
 
 
 def booked(pod: dict[str, Any]) -> dict[str, list[tuple[str, int]]]:
-    """Container name → (uuid, MiB) of each slice, out of the pod's annotation, read by hand."""
+    """Container name → (uuid, MiB) of each slice, from the pod's annotation. Parsed without our own code."""
     names = [c["name"] for c in [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]]
     lists = pod["metadata"].get("annotations", {}).get(ALLOCATED, "").split(";")
     found = {}
@@ -40,12 +45,12 @@ def booked(pod: dict[str, Any]) -> dict[str, list[tuple[str, int]]]:
 
 
 def amount(quantity: object) -> int | None:
-    """A quantity as a number: the API server writes 10000 as 10k."""
+    """A quantity as a number. The API server may write 10000 as 10k."""
     return None if quantity is None else int(parse_quantity(str(quantity)))
 
 
 def checkpoint(bed: Bed, node: str) -> dict[tuple[str, str], tuple[list[str], list[str]]]:
-    """(pod UID, container) → (slot ids, CDI names), as the kubelet keeps them."""
+    """(pod UID, container) → (slot ids, CDI names), from the kubelet's checkpoint."""
     file = bed.root(node) / "var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
     entries = json.loads(file.read_bytes())["Data"]["PodDeviceEntries"] or []
     found = {}
@@ -59,14 +64,14 @@ def checkpoint(bed: Bed, node: str) -> dict[tuple[str, str], tuple[list[str], li
 
 
 def cards(bed: Bed, node: str) -> dict[str, str]:
-    """Device path → uuid of the node's cards, as the simulated hardware says."""
+    """Device path → uuid of the node's cards, from the state of the simulated hardware."""
     state = json.loads((bed.root(node) / "opt/nvidia-sim/state/profile.json").read_bytes())
     return {f"/dev/nvidia{index}": f"GPU-{device['uuid']}" for index, device in enumerate(state["devices"])}
 
 
 @dataclass(frozen=True)
 class View:
-    """A node at one moment: its kubelet's checkpoint, its cards, and what containerd made of each container."""
+    """A snapshot of a node: its kubelet's checkpoint, its cards, and its containers in containerd."""
 
     entries: dict[tuple[str, str], tuple[list[str], list[str]]]
     by_path: dict[str, str]
@@ -74,17 +79,17 @@ class View:
 
     @classmethod
     def of(cls, bed: Bed, node: str) -> Self:
-        """Look."""
+        """Take a snapshot."""
         return cls(checkpoint(bed, node), cards(bed, node), bed.containers(node))
 
 
 def problems(bed: Bed, *pods: dict[str, Any], seen: bool = True) -> list[str]:
-    """Every place that shows a container of these running pods something other than its own booking.
+    """All places where a container of these running pods has something other than its own booking.
 
     Args:
-        bed: Where the pods run.
-        pods: As the API server has them now.
-        seen: Their programs print what they see (`LOOK`, `STAY`, `FILL`); compare that too.
+        bed: The bed on which the pods run.
+        pods: The pods' current objects.
+        seen: Whether to compare what their programs print too. They must run `LOOK`, `STAY` or `FILL`.
     """
     views = {node: View.of(bed, node) for node in {pod["spec"]["nodeName"] for pod in pods}}
     return [text for pod in pods for text in _problems(bed, pod, views[pod["spec"]["nodeName"]], seen=seen)]
@@ -117,7 +122,7 @@ def _problems(bed: Bed, pod: dict[str, Any], view: View, *, seen: bool) -> list[
 
 
 def _files(bed: Bed, node: str, uid: str, container: str, name: str, mine: list[tuple[str, int]]) -> list[str]:
-    """The agent's record, limits file and CDI spec."""
+    """Problems of the agent's record, limits file and CDI spec."""
     short = name.rpartition("=")[2]
     folder = bed.root(node) / "var/lib/hami/containers" / f"{uid}_{container}_{short[:8]}"
     if not (folder / "record.json").exists():
@@ -137,7 +142,7 @@ def _files(bed: Bed, node: str, uid: str, container: str, name: str, mine: list[
 
 
 def _oci(spec: dict[str, Any], mine: list[tuple[str, int]], by_path: dict[str, str], *, whole: bool) -> list[str]:
-    """The spec containerd handed to runc."""
+    """Problems of the OCI spec that containerd passed to runc."""
     found = []
     visible = sorted(by_path[d["path"]] for d in spec["linux"].get("devices", []) if d["path"] in by_path)
     if visible != sorted(uuid for uuid, _ in mine):
@@ -151,7 +156,7 @@ def _oci(spec: dict[str, Any], mine: list[tuple[str, int]], by_path: dict[str, s
 
 
 def _seen(bed: Bed, pod: dict[str, Any], container: str, mine: list[tuple[str, int]]) -> list[str]:
-    """What its own program printed."""
+    """Problems of the program's output."""
     path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}/log?container={container}"
     lines = [line for line in bed.call("GET", path).splitlines() if line.startswith("{")]
     if not lines:

@@ -1,4 +1,4 @@
-"""The whole system on the bed: real Kubernetes, our images, our chart installed with helm."""
+"""The whole system on the bed: real Kubernetes, our images, and our chart installed by Helm."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class System:
-    """A bed with the chart installed; a context manager.
+    """A bed with the chart installed, as a context manager.
+
+    ``vendors`` are wheels of other vendors. The scheduler's image and the image agent-vendor contain them.
 
     Attributes:
         bed: The cluster.
-        kubernetes: Its full version.
-
-    `vendors` are wheels of further vendors, which the scheduler's image and the image agent-vendor then hold.
+        gpu_nodes: Names of the nodes with GPUs.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class System:
 
     @classmethod
     def attach(cls, work: Path) -> Self:
-        """The system of a bed that is up already, chart and all; for tries by hand."""
+        """The system of a running bed with the chart installed, for experiments."""
         system = cls.__new__(cls)
         system.bed = Bed.open(work)
         system.work, system.tools, system.chart = work, system.bed.tools, {}
@@ -83,7 +83,7 @@ class System:
     # --- the chart -----------------------------------------------------------------------------------------------
 
     def install(self, **more: Any) -> None:
-        """``helm upgrade --install`` with the bed's values and `more`, and wait until it serves."""
+        """Install or upgrade the chart with the bed's values and `more`, and wait until it serves."""
         file = self.work / "values.json"
         file.write_text(json.dumps(values(self.tools.kubernetes, **(self.chart | more)), indent=1))
         self.bed.helm(
@@ -93,12 +93,12 @@ class System:
         self.ready()
 
     def ready(self, timeout: float = 90) -> None:
-        """Wait until every GPU node offers its slots and is registered, and the webhook answers."""
+        """Wait until every GPU node offers its slots and has a register, and the webhook answers."""
         self.bed.wait("GPU nodes offer their slots", lambda: not self.waiting_nodes(), timeout)
         self.bed.wait("the webhook admits pods", self.webhook_answers, timeout)
 
     def waiting_nodes(self) -> list[str]:
-        """GPU nodes without slots or register, or whose agent is not known to the kubelet."""
+        """GPU nodes that lack slots or a register, or whose agent is not registered with the kubelet."""
         listing = self.bed.call("GET", "/api/v1/nodes")["items"]
         ready = {
             node["metadata"]["name"]
@@ -110,7 +110,7 @@ class System:
         return [node for node in self.gpu_nodes if node not in ready]
 
     def webhook_answers(self) -> bool:
-        """A dry run of a pod of ours comes back with our schedulerName."""
+        """Whether the webhook sets our schedulerName in a dry run of a pod."""
         from tests.e2e.pods import pod
 
         answer = self.bed.call("POST", f"{PODS}?dryRun=All", pod("webhook-probe"))
@@ -124,7 +124,7 @@ class System:
             self.bed.call("POST", PODS, pod)
 
     def pod(self, name: str) -> dict[str, Any]:
-        """A pod of the namespace default as it is now."""
+        """The current object of a pod of the namespace default."""
         return dict(self.bed.call("GET", f"{PODS}/{name}"))
 
     def pods(self, selector: str = "test=e2e") -> dict[str, dict[str, Any]]:
@@ -133,7 +133,7 @@ class System:
         return {item["metadata"]["name"]: item for item in items}
 
     def phase(self, name: str, *phases: str, timeout: float = 60) -> dict[str, Any]:
-        """Wait for a pod to be in one of these phases; the pod."""
+        """Wait until a pod is in one of these phases. Returns the pod."""
 
         def look() -> dict[str, Any] | None:
             pod = self.pod(name)
@@ -142,7 +142,7 @@ class System:
         return dict(self.bed.wait(f"pod {name} {' or '.join(phases)}", look, timeout))
 
     def running(self, *names: str, timeout: float = 60) -> list[dict[str, Any]]:
-        """Wait until these pods run, with every container ready; the pods."""
+        """Wait until these pods are ready. Returns the pods."""
 
         def look() -> list[dict[str, Any]] | None:
             now = self.pods("")
@@ -152,7 +152,7 @@ class System:
         return list(self.bed.wait(f"pods running: {', '.join(names)}", look, timeout))
 
     def log(self, name: str, container: str = "main") -> str:
-        """What a container printed."""
+        """Output of a container."""
         return str(self.bed.call("GET", f"{PODS}/{name}/log?container={container}"))
 
     def delete(self, *names: str, timeout: float = 60) -> None:
@@ -163,12 +163,12 @@ class System:
         self.bed.wait("pods gone", lambda: not set(names) & set(self.pods("")), timeout)
 
     def problems(self, *names: str, seen: bool = True) -> list[str]:
-        """Every place that shows one of these running pods another slice than booked."""
+        """All places where one of these running pods has another slice than booked."""
         now = self.pods("")
         return slices.problems(self.bed, *(now[name] for name in names), seen=seen)
 
     def clean(self) -> None:
-        """Delete what a test may have made in the namespace default."""
+        """Delete all objects that a test may have created in the namespace default."""
         kinds = "deployments,statefulsets,daemonsets,jobs,pods,resourcequotas,poddisruptionbudgets"
         self.bed.kubectl("delete", kinds, "--all", "-n", "default", "--grace-period=0", "--force", "--wait=false")
         self.bed.wait("the namespace default is empty", lambda: not self.pods(""), 90)

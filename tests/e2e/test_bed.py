@@ -1,4 +1,4 @@
-"""The bed itself: what it offers to tests is there, its faults are faults, and it goes without a trace."""
+"""Tests of the bed: what it offers works, its faults have their effect, and it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMPONENTS = [
     "containerd:node1",
     "kubelet:node1",
 ]
-# A web server that says its pod's name, and a client that says what it was answered.
+# A web server that answers with its pod's name, and a client that prints the answer.
 SERVE = "import http.server as s, socket\nclass H(s.BaseHTTPRequestHandler):\n def do_GET(self):\n  \
 self.send_response(200); self.end_headers(); self.wfile.write(socket.gethostname().encode())\n\
 s.HTTPServer(('', 8000), H).serve_forever()"
@@ -43,7 +43,7 @@ context=ssl._create_unverified_context()).read().decode())"
 
 @pytest.fixture(scope="module")
 def bed(tools: Tools, module_work: Path) -> Iterator[Bed]:
-    """Two nodes; the first has simulated GPUs."""
+    """A bed with two nodes. The first has simulated GPUs."""
     archives = images.ensure(tools, ["client"])
     began = time.monotonic()
     with Bed(module_work, tools, [Node("node1", "a100x2"), Node("node2")], images=archives) as bed:
@@ -63,7 +63,7 @@ def pod(name: str, *command: str, node: str = "", **more: Any) -> dict[str, Any]
 
 
 def get(bed: Bed, name: str) -> dict[str, Any]:
-    """A pod as the API has it."""
+    """The current object of a pod."""
     found: dict[str, Any] = bed.call("GET", f"{PODS}/{name}")
     return found
 
@@ -82,7 +82,7 @@ def running(bed: Bed, name: str, timeout: float = 60) -> dict[str, Any]:
 
 @contextmanager
 def pods(bed: Bed, *wanted: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
-    """Pods that run, and are gone afterwards."""
+    """Run pods during the block, and delete them after it."""
     names = [one["metadata"]["name"] for one in wanted]
     bed.apply(*wanted)
     try:
@@ -92,7 +92,7 @@ def pods(bed: Bed, *wanted: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
 
 
 def test_versions_are_those_asked_for(bed: Bed, tools: Tools) -> None:
-    """The API server and every node say the version of the tools."""
+    """The API server and every node report the version of the tools."""
     assert bed.call("GET", "/version")["gitVersion"] == tools.kubernetes
     for node in bed.call("GET", "/api/v1/nodes")["items"]:
         assert node["status"]["nodeInfo"]["kubeletVersion"] == tools.kubernetes
@@ -100,7 +100,7 @@ def test_versions_are_those_asked_for(bed: Bed, tools: Tools) -> None:
 
 
 def test_nothing_is_in_a_namespace_of_the_host(bed: Bed) -> None:
-    """No process of a bed shares the host's network, mounts or process numbers, so none listens on its addresses."""
+    """No process of a bed uses the host's network, mount or pid namespace, so none listens on the host's addresses."""
     rows = [row for name in ("cp", *bed.nodes) for row in bed.processes(name)]
     assert len(rows) >= 2 * 3 + 6
     for kind in ("net", "mnt", "pid", "uts", "ipc"):
@@ -109,7 +109,7 @@ def test_nothing_is_in_a_namespace_of_the_host(bed: Bed) -> None:
 
 
 def test_pods_are_scheduled_run_print_and_can_be_entered(bed: Bed) -> None:
-    """The everyday path, kubectl's logs and exec included."""
+    """The usual operations work, including kubectl's logs and exec."""
     with pods(bed, pod("everyday", "sh", "-c", "echo printed; sleep 100000")) as [made]:
         assert made["spec"]["nodeName"] in bed.nodes
         bed.wait("the log", lambda: bed.kubectl("logs", "everyday") == "printed\n", timeout=10)
@@ -118,7 +118,7 @@ def test_pods_are_scheduled_run_print_and_can_be_entered(bed: Bed) -> None:
 
 
 def test_the_bridge_keeps_its_address_when_nodes_come_and_go(bed: Bed) -> None:
-    """Nodes remember it: with another one nobody would be heard until they ask again."""
+    """Nodes cache the address. After a change they would send packets to the old one for a while."""
     script = """
         seen() { ip -j link show br0; }
         before=$(seen | sed 's/.*"address":"\\([^"]*\\)".*/\\1/')
@@ -133,7 +133,7 @@ def test_the_bridge_keeps_its_address_when_nodes_come_and_go(bed: Bed) -> None:
 
 
 def test_the_network_joins_pods_of_all_nodes_and_the_api_server(bed: Bed) -> None:
-    """Pod to pod over nodes, pod to API by Service address, API server to pod by Service."""
+    """Pods reach pods of other nodes, and the API by its Service. The API server reaches pods by a Service."""
     servers = [pod(f"web-{node}", "python3", "-c", SERVE, node=node) for node in bed.nodes]
     for server in servers:
         server["spec"]["containers"][0]["readinessProbe"] = {"httpGet": {"port": 8000}, "periodSeconds": 1}
@@ -153,7 +153,7 @@ def test_the_network_joins_pods_of_all_nodes_and_the_api_server(bed: Bed) -> Non
 
 
 def test_containers_are_read_as_runc_got_them(bed: Bed) -> None:
-    """OCI specifications of running containers and of ended ones, by pod UID and name."""
+    """OCI specifications of running and of ended containers can be read, by pod UID and name."""
     first = {"name": "first", "image": "localhost/hami/client:dev", "imagePullPolicy": "Never", "command": ["true"]}
     volume = {"volumes": [{"name": "v", "emptyDir": {}}]}
     wanted = pod("read", node="node2", initContainers=[first], **volume)
@@ -175,7 +175,7 @@ def test_containers_are_read_as_runc_got_them(bed: Bed) -> None:
 
 
 def test_a_node_with_gpus_looks_like_one(bed: Bed) -> None:
-    """Character devices, the driver's libraries and its CDI specification; the other node has none of them."""
+    """It has character devices, the driver's libraries and its CDI specification. The other node has none of them."""
     root = bed.root("node1")
     for name, minor in (("nvidia0", 0), ("nvidia1", 1), ("nvidiactl", 255)):
         found = (root / "dev" / name).stat()
@@ -187,7 +187,7 @@ def test_a_node_with_gpus_looks_like_one(bed: Bed) -> None:
 
 
 def test_every_request_is_in_the_audit_log(bed: Bed) -> None:
-    """Metadata of requests, by whom and of what."""
+    """The log has the user and the object of each request."""
     name = f"seen-{time.monotonic_ns()}"
     with pytest.raises(ApiRefused) as caught:
         bed.call("GET", f"/api/v1/namespaces/default/configmaps/{name}")
@@ -203,7 +203,7 @@ def test_every_request_is_in_the_audit_log(bed: Bed) -> None:
 
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_killed_component_comes_back_and_pods_live_on(bed: Bed, component: str) -> None:
-    """SIGKILL, start: the cluster starts pods again, and the one that ran was not touched."""
+    """After SIGKILL and a start the cluster starts new pods, and the running pod was not touched."""
     with pods(bed, pod("lasting", node="node1")) as [before]:
         bed.kill(component)
         assert not bed.components.running(component)
@@ -217,7 +217,7 @@ def test_a_killed_component_comes_back_and_pods_live_on(bed: Bed, component: str
 
 
 def test_a_frozen_component_does_nothing_until_it_is_woken(bed: Bed) -> None:
-    """A paused API server keeps the connection and does not answer; a paused program can be killed, too."""
+    """A paused API server keeps connections and does not answer. A paused program can still be killed."""
     bed.pause("kube-apiserver")
     try:
         with pytest.raises(BedError, match="no answer"):
@@ -232,7 +232,7 @@ def test_a_frozen_component_does_nothing_until_it_is_woken(bed: Bed) -> None:
 
 
 def test_a_node_cut_off_is_silent_and_joins_again(bed: Bed) -> None:
-    """No packet passes, and neither side is told; afterwards everything does."""
+    """No packet passes and neither side gets an error. After `join`, packets pass again."""
     ask = (sys.executable, "-c", ASK, "https://10.200.0.1/version")
     assert bed.run("node1", *ask).returncode == 0
     bed.cut("node1")
@@ -245,7 +245,7 @@ def test_a_node_cut_off_is_silent_and_joins_again(bed: Bed) -> None:
 
 
 def test_a_reboot_ends_all_and_keeps_the_disk(bed: Bed) -> None:
-    """All processes and /run are gone, images and volumes are not; the kubelet brings its pods back."""
+    """All processes and /run are gone, images and volumes are kept, and the kubelet restarts its pods."""
     with pods(bed, pod("back", node="node2")) as [before]:
         boot = bed.call("GET", "/api/v1/nodes/node2")["status"]["nodeInfo"]["bootID"]
         old = {row.pid for row in bed.processes("node2")}
@@ -267,7 +267,7 @@ def test_a_reboot_ends_all_and_keeps_the_disk(bed: Bed) -> None:
 
 
 def test_a_node_is_added_and_gets_an_image(bed: Bed) -> None:
-    """It becomes Ready, has the bed's images, and can be given one more."""
+    """It becomes Ready, has the bed's images, and can import another one."""
     bed.add_node(Node("node3"))
     [archive] = (path for path in images.ensure(bed.tools, ["client-static"]) if "client-static" in path.name)
     bed.import_image(archive, ["node3"])
@@ -282,7 +282,7 @@ def test_a_node_is_added_and_gets_an_image(bed: Bed) -> None:
 
 
 def test_what_does_not_come_is_explained(bed: Bed) -> None:
-    """A wait that ends says what it waited for, what the last value was, and what the cluster says about it."""
+    """A wait that times out reports its purpose, the last value, and a description of the cluster."""
     bed.apply(pod("stuck", nodeSelector={"no": "such"}))
     try:
         with pytest.raises(NotInTime) as caught:
@@ -296,7 +296,7 @@ def test_what_does_not_come_is_explained(bed: Bed) -> None:
 
 
 def test_another_program_finds_the_bed(bed: Bed) -> None:
-    """Its state file is all that a later command needs."""
+    """A later command needs only the state file."""
     other = Bed.open(bed.work)
     assert other.nodes == bed.nodes
     assert other.kubectl("get", "nodes", "-o", "name") == bed.kubectl("get", "nodes", "-o", "name")
@@ -306,17 +306,17 @@ def test_another_program_finds_the_bed(bed: Bed) -> None:
         Bed(bed.work, bed.tools, []).up()
 
 
-# --- leaving nothing
+# --- clean-up
 
 
 def command(name: str, work: Path, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    """The bed's own command line."""
+    """Command line of the bed."""
     line = [sys.executable, "-m", "tests.e2e.bed", name, "--work", str(work), *words]
     return subprocess.run(line, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300, **more)
 
 
 def traces(bed: str) -> dict[str, Any]:
-    """Everything of the machine that a bed could leave something in."""
+    """A snapshot of all parts of the host in which a bed could leave something."""
     folders = ("/etc", "/opt", "/run", "/var/lib", "/var/log", "/dev")
     mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     groups = [str(top / cgroups.path(bed)[1:]) for top in cgroups.hierarchies()]
@@ -334,7 +334,7 @@ def traces(bed: str) -> dict[str, Any]:
 
 
 def test_down_leaves_nothing_but_logs(tools: Tools, work: Path) -> None:
-    """Processes, mounts, control groups, folders, interfaces, kernel settings: as before."""
+    """Processes, mounts, control groups, folders, interfaces and kernel settings are as before."""
     before = traces("none")
     bed = Bed(work, tools, [Node("node1", "a100x2")], images=images.ensure(tools, ["client"]))
     bed.up()
@@ -356,7 +356,7 @@ def test_down_leaves_nothing_but_logs(tools: Tools, work: Path) -> None:
 
 @pytest.mark.parametrize("known", [0, 1, 4, 9], ids=lambda count: f"{count}-components")
 def test_a_bed_whose_program_was_killed_can_be_ended(tools: Tools, work: Path, known: int) -> None:
-    """At whatever point `up` is killed, `down` finds the rest by the work folder."""
+    """`up` is killed at different points. `down` finds all processes by the work folder."""
     before = traces("none")
     line = [sys.executable, "-m", "tests.e2e.bed", "up", "--work", str(work), *versions(tools)]
     with subprocess.Popen(line, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as program:
@@ -373,10 +373,10 @@ def test_a_bed_whose_program_was_killed_can_be_ended(tools: Tools, work: Path, k
 
 
 def test_an_interrupted_up_takes_itself_down(tools: Tools, work: Path) -> None:
-    """Ctrl-C while it comes up."""
+    """Ctrl-C during `up` ends all parts that have started."""
     before = traces("none")
     line = [sys.executable, "-m", "tests.e2e.bed", "up", "--work", str(work), *versions(tools)]
-    # A shell starts what runs in the background with SIGINT ignored, and that is inherited.
+    # A shell starts background programs with SIGINT ignored, and child processes inherit that.
     line = ["env", "--default-signal=INT", *line]
     with subprocess.Popen(line, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         state = work / "state.json"
@@ -393,7 +393,7 @@ def test_an_interrupted_up_takes_itself_down(tools: Tools, work: Path) -> None:
 
 
 def versions(tools: Tools) -> list[str]:
-    """Options that choose the versions of the tools again."""
+    """Options that select the versions of the tools again."""
     kubernetes, containerd = (
         folder.name.split("-", 1)[1][: len("1.36")] for folder in (tools.kubernetes_bin, tools.containerd_bin)
     )

@@ -1,7 +1,7 @@
-"""The chart: what helm 3 and 4 make of it, what `hami manifests` makes of it, and what a real API server says to both.
+"""Tests of the chart: Helm 3, Helm 4 and `hami manifests` render it, and a real API server accepts the objects.
 
-The cluster of this module has no nodes: objects are admitted and policies hold, nothing runs. That the chart's
-processes do their work is what every other module shows.
+The cluster of this module has no nodes: it admits objects and applies policies, but runs no pods. All other modules
+test the chart's processes.
 """
 
 from __future__ import annotations
@@ -162,12 +162,12 @@ MATRIX: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", params=[pytest.param("4", marks=pytest.mark.smoke), "3"])
 def helm(request: pytest.FixtureRequest) -> Path:
-    """Each helm line."""
+    """A helm program of each release line."""
     return locate(RECIPES[f"helm-{request.param}"]) / "helm"
 
 
 def run(helm: Path, home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """helm with a home of its own."""
+    """Run helm with a home folder of its own."""
     environment = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
     return subprocess.run([helm, *words], capture_output=True, text=True, check=False, env=environment, timeout=120)
 
@@ -209,7 +209,7 @@ def test_helm_and_hami_manifests_make_the_same_objects(helm, case, tmp_path):
     theirs = [document for document in load_all(done.stdout, "helm") if document]
     mine = ours(MATRIX[case])
     assert by_name(mine) == by_name(theirs)
-    # Helm 3 doesn't know the later kinds.
+    # Helm 3 does not know newer kinds.
     early = ORDER[: ORDER.index("MutatingWebhookConfiguration")]
     assert [e["kind"] for e in mine if e["kind"] in early] == [e["kind"] for e in theirs if e["kind"] in early]
 
@@ -237,7 +237,7 @@ def test_helm_refuses_what_the_schema_does(helm, setting, place, tmp_path):
 
 @pytest.fixture(scope="module")
 def bed(tools: Tools, module_work: Path) -> Iterator[Bed]:
-    """A control plane without nodes."""
+    """A bed without nodes: only a control plane."""
     with Bed(module_work, tools, ()) as running:
         yield running
 
@@ -256,7 +256,7 @@ def test_the_api_server_takes_every_object(bed, case):
 
 @pytest.fixture(scope="module")
 def installed(bed: Bed) -> Bed:
-    """The objects of an installation, by ``hami manifests``; nobody answers the webhook."""
+    """A bed with the objects of ``hami manifests``. No program serves the webhook."""
     bed.apply(*ours({"scheduler": {"overwriteEnv": True}}))
     bed.wait("the policies hold", lambda: refused(bed, plain("probe", **{"hami.io/vgpu-node": "n"})))
     return bed
@@ -268,7 +268,7 @@ def plain(name: str, **annotations: str) -> dict[str, Any]:
 
 
 def refused(bed: Bed, pod: dict[str, Any]) -> str:
-    """Why a pod is refused; empty if it is not."""
+    """Why the API server refuses a pod; empty if it accepts it."""
     try:
         bed.call("POST", "/api/v1/namespaces/default/pods?dryRun=All", pod)
     except ApiRefused as error:
@@ -280,7 +280,7 @@ def asks(kind: str, section: str, resource: str) -> dict[str, Any]:
     pod = plain("asks")
     container = {"name": "c", "image": "none", "resources": {section: {resource: "1"}}}
     if section == "requests":
-        # A request without a limit is refused for extended resources; cpu is asked for beside.
+        # The API server refuses extended resources with a request but without a limit. The container also requests cpu.
         container["resources"]["limits"] = {resource: "1"}
     if kind == "sidecar":
         container["restartPolicy"] = "Always"
@@ -328,7 +328,7 @@ def test_nobody_sets_what_only_the_system_sets(installed, key):
 
 @pytest.fixture
 def pod(installed: Bed) -> Iterator[str]:
-    """A pod that the system has given something."""
+    """A pod with an annotation that the scheduler wrote."""
     path = "/api/v1/namespaces/default/pods"
     installed.call("POST", path, plain("held"))
     grant(installed, "agents-may-get")
@@ -338,7 +338,7 @@ def pod(installed: Bed) -> Iterator[str]:
 
 
 def grant(bed: Bed, name: str) -> None:
-    """kubectl reads before it patches, which our agents don't."""
+    """A role that lets our accounts read, because kubectl reads before it patches. Our agents do not."""
     rules = [{"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["get"]}]
     meta = {"name": name}
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": meta, "rules": rules}
@@ -398,7 +398,7 @@ def test_an_agent_writes_its_own_node_and_its_pods_only(installed, pod):
     installed.call("DELETE", "/api/v1/namespaces/default/pods/here?gracePeriodSeconds=0")
 
 
-# --- a release's life
+# --- install, upgrade, rollback, uninstall
 
 
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/life-hami-webhook"
@@ -406,7 +406,7 @@ DEPLOYMENT = "/apis/apps/v1/namespaces/life/deployments/life-hami-scheduler"
 
 
 def test_install_upgrade_rollback_uninstall(bed, helm, tmp_path):
-    """The CA that the scheduler writes into its webhook configuration outlives an upgrade; nothing outlives the end."""
+    """An upgrade keeps the CA that the scheduler wrote into the webhook configuration. Uninstalling removes all."""
 
     def helm_(*words: str) -> str:
         command = (str(helm), *words)

@@ -1,4 +1,4 @@
-"""What clusters do: replace pods, drain and cordon, grow, restart kubelets, run other device plugins beside ours."""
+"""Operations of clusters: replace pods, drain and cordon, restart kubelets, add nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def controller(kind: str, name: str, replicas: int, template: dict[str, Any]) -> dict[str, Any]:
-    """A Deployment or StatefulSet of these pods."""
+    """A Deployment or StatefulSet with this pod template."""
     labels = {"test": "e2e", "app": name}
     return {
         "apiVersion": "apps/v1",
@@ -33,7 +33,7 @@ def controller(kind: str, name: str, replicas: int, template: dict[str, Any]) ->
 
 
 def ready_names(system: System, app: str, count: int, timeout: float = 90) -> list[str]:
-    """Wait until so many pods of an app are ready; their names."""
+    """Wait until an app has this number of ready pods. Returns their names."""
 
     def look() -> list[str] | None:
         names = [
@@ -49,7 +49,7 @@ def ready_names(system: System, app: str, count: int, timeout: float = 90) -> li
 
 @pytest.fixture
 def annotated(clean: System) -> Iterator[list[str]]:
-    """Nodes whose cordon annotation is taken off again."""
+    """A list of nodes. After the test their cordon annotation is removed."""
     nodes: list[str] = []
     yield nodes
     for node in nodes:
@@ -71,7 +71,7 @@ def test_a_statefulset_deleted_and_made_again(clean: System) -> None:
 
 
 def test_a_deployment_rolls_over(clean: System) -> None:
-    """Old and new replicas hold slices at the same time; each its own size."""
+    """Old and new replicas hold slices of different sizes at the same time."""
     path = "/apis/apps/v1/namespaces/default/deployments"
     body = controller("Deployment", "web", 3, spec(container(memory=5000), restartPolicy="Always"))
     clean.bed.call("POST", path, body)
@@ -158,7 +158,7 @@ def test_kube_schedulers_own_preferences_decide_among_fitting_nodes(clean: Syste
 
 
 def test_containers_that_restart_keep_their_slice_over_a_kubelet_restart(clean: System) -> None:
-    """They run again with their own slice, or wait: the agent may not have registered yet."""
+    """They run again with their own slice. Until the agent has registered again, they wait."""
     again = container(memory=1234, command=["cuda-probe", "look", "2"])
     clean.submit(*[pod(f"loop{i}", again, restartPolicy="Always", node="node1") for i in range(3)])
     clean.submit(pod("other", container(memory=4321), node="node1"))
@@ -173,7 +173,7 @@ def test_containers_that_restart_keep_their_slice_over_a_kubelet_restart(clean: 
 
 
 def restarts(system: System, name: str) -> int:
-    """How often the pod's container has restarted."""
+    """Number of restarts of a pod's containers."""
     return sum(status["restartCount"] for status in system.pod(name)["status"].get("containerStatuses", []))
 
 
@@ -190,5 +190,5 @@ def test_a_node_added_later_serves(clean: System) -> None:
     finally:
         clean.gpu_nodes.remove("node3")
         clean.bed.remove_node("node3")
-        there = ("-A", "--field-selector", "spec.nodeName=node3")  # else they stay until the garbage collector looks
+        there = ("-A", "--field-selector", "spec.nodeName=node3")  # the garbage collector would take longer
         clean.bed.kubectl("delete", "pods", *there, "--grace-period=0", "--force")

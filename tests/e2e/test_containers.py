@@ -1,4 +1,4 @@
-"""What one pod can ask for, and that each of its containers gets exactly that."""
+"""Everything that a pod can ask for: each of its containers gets exactly what it requested."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CARD_MIB = 81920
 
 
 def cards_of(system: System, name: str, container_name: str = "main") -> list[dict[str, Any]]:
-    """What the program of a container printed about its cards."""
+    """The cards that a container's program printed."""
 
     def told() -> list[str]:
         return [line for line in system.log(name, container_name).splitlines() if line.startswith("{")]
@@ -30,16 +30,16 @@ def cards_of(system: System, name: str, container_name: str = "main") -> list[di
 
 
 def exec_cards(system: System, name: str, *words: str) -> list[dict[str, Any]]:
-    """What a program started with ``kubectl exec`` sees."""
+    """The cards that a program sees which ``kubectl exec`` started."""
     text = system.bed.kubectl("exec", name, "--", *words)
     return list(json.loads([line for line in text.splitlines() if line.startswith("{")][-1])["devices"])
 
 
-# --- amounts, as HAMi's own examples ask for them ------------------------------------------------------------------
+# --- amounts, as in HAMi's examples --------------------------------------------------------------------------------
 
 
 def with_limits(name: str, limits: dict[str, Any], **annotations: str) -> dict[str, Any]:
-    """A pod whose limits are written out, as in a manifest."""
+    """A pod with the given limits and annotations."""
     body = container(count=0) | {"resources": {"limits": limits}}
     return pod(name, body, annotations={key.replace("__", "/").replace("_", "-"): v for key, v in annotations.items()})
 
@@ -65,7 +65,7 @@ def test_every_way_to_ask(clean: System, limits: dict[str, Any], count: int, mem
 
 
 def test_an_imposed_variable_wins_and_debugging_still_works(clean: System) -> None:
-    """``nvidia.com/priority`` imposes CUDA_TASK_PRIORITY; the webhook is asked about ephemeral containers, too."""
+    """``nvidia.com/priority`` sets CUDA_TASK_PRIORITY. The webhook also reviews ephemeral containers."""
     wanted = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1000, "nvidia.com/priority": 1}
     env = [{"name": "CUDA_TASK_PRIORITY", "value": "0"}, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
     body = with_limits("asker", wanted)
@@ -266,7 +266,7 @@ def test_quota_bounds_a_namespace(clean: System) -> None:
 
 
 def test_stay_is_what_the_suite_thinks_it_is(clean: System) -> None:
-    """The proof's programs tell the truth about a card nobody limits."""
+    """The test programs report the true size of a card without limits."""
     clean.submit(pod("truth", container(memory=None, command=STAY)))
     clean.running("truth")
     assert cards_of(clean, "truth")[0]["total_bytes"] >= CARD_MIB * MIB * 0.98

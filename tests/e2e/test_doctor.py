@@ -1,4 +1,4 @@
-"""`hami doctor` on the real thing: nothing to complain of after install, and each broken set-up named."""
+"""`hami doctor` on real Kubernetes: it has no complaints after installation, and names each broken set-up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SERVICE = f"/api/v1/namespaces/{NAMESPACE}/services/hami-scheduler"
 
 
 def until(system: System, check: str, words: str) -> str:
-    """Ask again until it says these words about a check; all it says of that check."""
+    """Repeat until a check reports these words. Returns all findings of that check."""
 
     def look() -> str:
         said = complaints(doctor(system)).get(check, "")
@@ -36,7 +36,7 @@ def until(system: System, check: str, words: str) -> str:
 
 @contextmanager
 def changed(system: System, path: str, change: Callable[[dict[str, Any]], None]) -> Iterator[None]:
-    """An object changed for a while."""
+    """Change an object during the block."""
     before = system.bed.call("GET", path)
     now = copy.deepcopy(before)
     change(now)
@@ -50,7 +50,7 @@ def changed(system: System, path: str, change: Callable[[dict[str, Any]], None])
 
 @contextmanager
 def made(system: System, *bodies: dict[str, Any]) -> Iterator[None]:
-    """Objects there for a while."""
+    """Create objects during the block."""
     system.bed.apply(*bodies)
     try:
         yield
@@ -59,7 +59,7 @@ def made(system: System, *bodies: dict[str, Any]) -> Iterator[None]:
         system.bed.kubectl("delete", "--ignore-not-found", "--grace-period=0", "--force", "-f", "-", stdin=text)
 
 
-# --- sound -----------------------------------------------------------------------------------------------------------
+# --- a sound installation --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.smoke
@@ -74,7 +74,7 @@ def test_after_install_it_has_nothing_to_complain_of(clean: System) -> None:
 
 
 def asked_inside(system: System, *words: str) -> dict[str, Any]:
-    """What it says in the agent of node1."""
+    """Run `hami doctor` in the agent of node1 and return its output."""
     (agent,) = (p["metadata"]["name"] for p in system.ours("hami-device-plugin") if p["spec"]["nodeName"] == "node1")
     command = ("exec", agent, "--", "hami", "doctor", "--output", "json", *words)
     return dict(json.loads(system.bed.kubectl("-n", NAMESPACE, *command)))
@@ -98,7 +98,7 @@ def test_with_an_agents_own_rights_it_says_what_it_may_not_read(system: System) 
     assert "not allowed to get configmaps" in unknown["kube-scheduler.settings"]
 
 
-# --- broken ----------------------------------------------------------------------------------------------------------
+# --- broken installations --------------------------------------------------------------------------------------------
 
 
 def _ignore(hook: dict[str, Any]) -> None:

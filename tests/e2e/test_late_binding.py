@@ -1,7 +1,7 @@
-"""Late binding at size: hundreds of containers with equal counts and different sizes, each with its own slice.
+"""Late binding with hundreds of containers: they ask for equal counts and different sizes, and get their own slices.
 
-The kubelet never tells a device plugin which pod it serves, and pods of equal count are alike to it. Here they differ
-in memory, so that every mix-up shows.
+The kubelet does not tell a device plugin which pod it serves, so requests of equal count look alike. In these tests
+pods differ in memory, so that every mix-up is detected.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_a_job_of_forty_on_one_node(clean: System) -> None:
 
 @pytest.mark.timeout(1200)
 def test_two_hundred_pods_each_with_its_own_slice(clean: System) -> None:
-    """Equal counts, different memory; init containers and sidecars among them; all at once over two nodes."""
+    """200 pods of equal count and different memory start at once on two nodes. Some have init containers."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -61,7 +61,7 @@ def test_two_hundred_pods_each_with_its_own_slice(clean: System) -> None:
         memory = 500 + index
         extra: dict[str, Any] = {}
         if clean.bed.tools.minor < 31:
-            pass  # see `before`: beside slices no init container can ask for any there
+            pass  # see `before`: older kubelets reject init containers with devices
         elif rng.random() < 0.2:
             extra["init"] = (container("before", memory + 300, command=LOOK),)
         elif rng.random() < 0.1:
@@ -86,7 +86,7 @@ def test_two_hundred_pods_each_with_its_own_slice(clean: System) -> None:
     ids=["100", "1000"],
 )
 def test_one_slot_many_pods_in_turn(clean: System, rounds: int) -> None:
-    """Pods that follow each other on a slot never see their predecessor's slice, while others run; on each node."""
+    """Pods that use a slot one after the other never see their predecessor's slice, while other pods run."""
     stay = [f"stay{index}-{node}" for node in clean.gpu_nodes for index in range(5)]
     clean.submit(*[pod(name, container(memory=500 + i), node=name.partition("-")[2]) for i, name in enumerate(stay)])
     clean.running(*stay)
@@ -100,7 +100,7 @@ def test_one_slot_many_pods_in_turn(clean: System, rounds: int) -> None:
 
 
 def in_turn(system: System, node: str, rounds: int) -> list[str]:
-    """One pod after the other on a node, each with a size of its own; what was seen of them that is not theirs."""
+    """Run pods of different sizes on a node, one after the other. Returns all differences from their bookings."""
     wrong: list[str] = []
     for index in range(rounds):
         name = f"turn{index:04}-{node}"

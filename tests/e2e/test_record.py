@@ -1,6 +1,6 @@
-"""What Kubernetes does at its edges is what was recorded; with ``--record`` it is recorded anew.
+"""Kubernetes behaves as recorded in edge cases. ``--record`` stores new recordings.
 
-The recordings are what the embedded cluster is held to, without a bed, by ``tests/edges/test_replay.py``.
+``tests/edges/test_replay.py`` compares the embedded cluster with the recordings, without a bed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def observed(tools: Tools, module_work: Path) -> dict[str, Any]:
-    """What every scenario sees on a bed of its own."""
+    """Observations of all scenarios on one bed."""
     from tests.e2e.bed import images
     from tests.e2e.bed.bed import Bed
     from tests.e2e.bed.state import Node

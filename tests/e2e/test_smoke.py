@@ -1,4 +1,4 @@
-"""The short form: one pod's way through everything real, a neighbour on its card, and one that doesn't fit."""
+"""The short form: one pod runs with its slice, two pods share a card, and one pod does not fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 def filled(system: System, name: str) -> dict[str, Any]:
-    """What a `FILL` program printed: one card's figures."""
+    """The report of a `FILL` program about its one card."""
     lines = [line for line in system.log(name).splitlines() if line.startswith("{")]
     (card,) = json.loads(lines[-1])["devices"]
     return dict(card)

@@ -1,4 +1,4 @@
-"""A stranger's vendor on real Kubernetes, by the chart: from its wheel to cards in containers."""
+"""A third party's vendor on real Kubernetes: its wheel is installed by our chart, and its pods get their cards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NPU = Path(__file__).parents[1] / "stranger/npu"
 SYSFS = "/opt/acme/sys"
 CARDS = [("Acme-X1", 16384), ("Acme-X1", 16384), ("Acme-X2", 32768), ("Acme-X2", 32768)]
 JUDGED_S = 20
-"""By then the agent has looked whether the runtime serves CDI."""
+"""Time after which the agent has checked whether the runtime serves CDI."""
 AGENT = {
     "name": "acme",
     "vendor": "acme",
@@ -39,7 +39,7 @@ AGENT = {
 
 @pytest.fixture(scope="module")
 def acme(module_work: Path, tools: Tools) -> Iterator[System]:
-    """One node with four NPUs, and the chart with the vendor's entry."""
+    """A system of one node with four NPUs, with the chart and the vendor's entry in its values."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "-q", "--no-deps"]
     subprocess.run([*pip, "--no-build-isolation", "-w", str(module_work / "wheels"), str(NPU)], check=True)
     system = System(
@@ -71,7 +71,7 @@ def offered(system: System) -> int:
 
 
 def pods() -> dict[str, dict[str, Any]]:
-    """The author's own manifests, on an image of the bed."""
+    """The vendor's example manifests, with an image of the bed."""
     found = {}
     for manifest in yaml.safe_load_all((NPU / "pods.yaml").read_text()):
         for container in manifest["spec"]["containers"]:
@@ -104,7 +104,7 @@ def events(system: System, pod: str) -> list[str]:
 
 
 def test_its_agent_is_one_of_ours_to_the_policies(acme: System) -> None:
-    """The account that the chart made for it may write its own node alone, and pods' system keys."""
+    """The policies name the account that the chart created for the agent."""
     path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/component=hami-agent-acme"
     [agent] = acme.bed.call("GET", path)["items"]
     account = f"system:serviceaccount:{NAMESPACE}:{agent['spec']['serviceAccountName']}"

@@ -1,15 +1,15 @@
-"""Chart values of the bed: our images by their local names, short times, GPUs that are simulated."""
+"""Chart values of the bed: local names of images, short intervals, simulated GPUs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 EXTENDER_ARGS = ["--drift-interval=3s"]
-"""The scheduler compares its sums with the pods' every 3 s, so that a test need not wait for minutes."""
+"""The scheduler checks its sums every 3 s, so that tests need not wait for minutes."""
 
 
 def values(kubernetes: str, **more: Any) -> dict[str, Any]:
-    """Values for a bed of this Kubernetes version; `more` is merged over them, dictionaries key by key."""
+    """Values for a bed with this Kubernetes version. `more` is merged into them, key by key."""
     base: dict[str, Any] = {
         "global": {"imageRegistry": "localhost", "imageTag": "dev"},
         "scheduler": {
@@ -37,7 +37,7 @@ def values(kubernetes: str, **more: Any) -> dict[str, Any]:
 
 
 def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """`over` laid over `base`, dictionaries key by key, as helm does."""
+    """`base` with the values of `over`. Dictionaries are merged key by key, as Helm does."""
     result = dict(base)
     for key, value in over.items():
         old = result.get(key)

@@ -1,4 +1,4 @@
-"""The system the faults are tried on, and the load on it."""
+"""Fixtures of the fault tests: the system, and the load on it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="package")
 def strained(system: System) -> System:
-    """The shared system, with nothing on it; each fault leaves it whole."""
+    """The shared system without pods. Each test repairs the fault that it makes."""
     system.clean()
     ours.available(system)
     return system
@@ -27,7 +27,7 @@ def strained(system: System) -> System:
 
 @pytest.fixture
 def seed() -> int:
-    """Where this test's randomness comes from; printed, and HAMI_SEED in the environment gives it again."""
+    """Seed of this test's random numbers. It is printed; HAMI_SEED in the environment sets it."""
     chosen = int(os.environ.get("HAMI_SEED", "") or random.SystemRandom().randrange(1 << 20))
     print(f"seed {chosen}")
     return chosen
@@ -35,7 +35,7 @@ def seed() -> int:
 
 @pytest.fixture
 def loaded(strained: System, seed: int) -> Iterator[Callable[..., Load]]:
-    """Start a load on the system; what it leaves is taken away."""
+    """A function that starts a load on the system. Its pods are removed after the test."""
     made: list[Load] = []
 
     def start(**how: object) -> Load:

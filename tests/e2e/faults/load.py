@@ -1,8 +1,8 @@
-"""The load: pods made and deleted without pause, as many controllers do it, whatever breaks meanwhile.
+"""The load: it creates and deletes pods all the time, as many controllers do, while a test breaks parts of the system.
 
-Level-triggered like a controller: each turn compares the ledger with what the API server has and does what is missing,
-so that a request that got no answer is simply repeated. A pod the kubelet has rejected for good is made anew, as a Job
-would; why is kept. What nothing explains ends up in `Load.wrong`.
+It is level-triggered like a controller. Each turn compares the ledger with the API server's pods and makes up the
+difference, so it repeats a request that got no answer. It creates a pod that the kubelet rejected again, as a Job does,
+and counts the reason. Failures without an explanation are listed in `Load.wrong`.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from tests.e2e.system import System
 
 REJECTED = "UnexpectedAdmissionError"
-"""The kubelet rejects for good what it looks at while a device plugin is away, and no plugin can change that."""
+"""Reason of pods that a kubelet rejects because a device plugin is not registered. No plugin can prevent this."""
 
 
 class Load:
-    """Runs in a thread from `start` to `stop`.
+    """A load on the system. It runs in a thread from `start` to `stop`.
 
     Attributes:
-        ledger: What is wanted, by pod name.
-        wrong: What nothing explains; must stay empty.
-        unanswered: API calls that failed, by their text.
-        explain: Each says why a pod failed, or "" where it does not know.
-        again: Why pods were made anew.
-        gone: Why pods may be deleted by others; "" = they may not.
+        ledger: The wanted pods, by name.
+        wrong: Failures without an explanation. It must stay empty.
+        unanswered: Numbers of API calls that failed, by their error.
+        explain: Functions that say why a pod failed, or "" if they do not know.
+        again: Numbers of pods that were created again, by the reason.
+        gone: Why other programs may delete pods; "" = they may not.
 
     Args:
         system: The cluster.
-        seed: Of everything random.
-        live: About how many pods there are at a time.
-        node: Put all on this node; "" = some here, some there, some wherever they fit.
-        pause: Least and most seconds between turns.
+        seed: Seed of all random numbers.
+        live: Approximate number of pods at any time.
+        node: Node for all pods; "" = any of the nodes, chosen by the load or by the scheduler.
+        pause: Smallest and largest number of seconds between turns.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class Load:
     # --- life --------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin, or go on."""
+        """Start, or continue after `stop`."""
         self._stop.clear()
         self._churning = True
         self._thread = threading.Thread(target=self._run, name=f"load-{self.seed}", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Make and delete nothing more; what was asked for stays asked for."""
+        """Stop creating and deleting pods. Wanted pods stay wanted."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(120)
@@ -94,14 +94,14 @@ class Load:
             while not self._stop.is_set():
                 self.turn()
                 self._stop.wait(self._rng.uniform(*self._pause))
-        except BaseException as error:  # noqa: BLE001 - told by `stop`
+        except BaseException as error:  # noqa: BLE001 - `stop` reports it
             self._broken = error
 
     def settle(self, timeout: float = 120) -> None:
-        """Repeat turns until every pod wanted is there and well and every other one gone.
+        """Repeat turns until every wanted pod is ready and every other one is gone.
 
         Raises:
-            AssertionError: Some are not in time; names them with their last events.
+            AssertionError: Some pods did not get there in time. The text names them, with their last events.
         """
         until = time.monotonic() + timeout
         while left := self.turn():
@@ -113,7 +113,7 @@ class Load:
     # --- one turn ----------------------------------------------------------------------------------------------------
 
     def turn(self) -> dict[str, str]:
-        """Compare, and do what is missing. Returns what is not as it should be: pod → why."""
+        """Compare ledger and cluster, and make up the difference. Returns pod → why it is not in the wanted state."""
         try:
             now = self.system.pods(SELECTOR)
             if self._churning:
@@ -140,7 +140,7 @@ class Load:
         self.ledger[new.name] = new
 
     def _tend(self, mine: Promise, now: dict[str, Any] | None) -> str:
-        """Bring one pod nearer to what is wanted; why it is not there yet."""
+        """Bring one pod closer to the wanted state. Returns why it is not there yet."""
         if now is None:
             return self._make(mine) if mine.wanted else ""
         mine.accepted = True
@@ -187,7 +187,7 @@ class Load:
                 raise
 
     def _look(self, mine: Promise, now: dict[str, Any]) -> None:
-        """What its programs saw must be what was booked for it, and what it asked for."""
+        """Check that a pod's programs saw what was booked, and that this is what the pod asked for."""
         slices = booked(now)
         for part in [*mine.body["spec"].get("initContainers", []), *mine.body["spec"]["containers"]]:
             limits = part["resources"]["limits"]
@@ -205,19 +205,19 @@ class Load:
         try:
             text = self.system.log(name, part)
         except BedError:
-            return None  # the node can't be asked now; the next turn asks again
+            return None  # the node does not answer now; the next turn tries again
         lines = [line for line in text.splitlines() if line.startswith("{")]
         try:
             devices = json.loads(lines[-1])["devices"] if lines else None
         except ValueError:
-            return None  # it broke off: its card has just gone
+            return None  # the output is incomplete, because its card has just been lost
         return devices and sorted((device["uuid"], device["total_bytes"] // MIB) for device in devices)
 
     def _rejected_before(self, now: dict[str, Any]) -> str:
-        """Explanation of a failed pod without a reason: the kubelet's own event says that it rejected this very pod.
+        """Explain a failed pod without a reason: an event of the kubelet says that it rejected this pod.
 
-        After a boot the kubelet rejects a pod and then finds that its containers had ended well before, which it had
-        not reported yet. It makes Failed of Failed and Succeeded, and forgets the reason.
+        After a boot the kubelet rejects a pod. Then it finds that the pod's containers had succeeded before, which it
+        had not reported. It merges both results to Failed, and loses the reason.
         """
         if now["status"].get("reason"):
             return ""
@@ -227,15 +227,15 @@ class Load:
 
     @property
     def made(self) -> int:
-        """How many pods were asked for so far."""
+        """Number of pods that were created so far."""
         return self._count
 
     def on(self, node: str) -> int:
-        """How many of its pods run on a node now."""
+        """Number of its pods that run on a node now."""
         now = self.system.pods(SELECTOR).values()
         return sum(pod["spec"].get("nodeName") == node and pod["status"].get("phase") == "Running" for pod in now)
 
-    # --- words -------------------------------------------------------------------------------------------------------
+    # --- messages ----------------------------------------------------------------------------------------------------
 
     def _unanswered(self, error: BedError) -> None:
         self.unanswered[str(error)[:160]] += 1
@@ -252,41 +252,41 @@ class Load:
         return "\n".join(lines)
 
     def summary(self) -> str:
-        """What happened so far, for the test's output."""
+        """A summary of the load so far, for the test's output."""
         calls = self.unanswered.total()
         return f"seed {self.seed}: {self._count} pods, made anew {dict(self.again)}, {calls} API calls failed"
 
 
 def rejected(now: dict[str, Any]) -> str:
-    """Explanation of a pod the kubelet rejected at admission: it never ran."""
+    """Explain a pod that the kubelet rejected at admission, so that it never ran."""
     return REJECTED if now["status"].get("reason") == REJECTED else ""
 
 
 def died_with_node(now: dict[str, Any]) -> str:
-    """Explanation of a pod that may not restart and whose containers ended with their node."""
+    """Explain a pod that must not restart and whose containers ended because the node went down."""
     return "its node went down" if any(end["exitCode"] in (137, 255) for end in _last_ends(now)) else ""
 
 
 def start_cut_short(now: dict[str, Any]) -> str:
-    """Explanation of a pod that may not restart and whose container was being started by a kubelet that was killed.
+    """Explain a pod that must not restart and whose container was starting when the kubelet was killed.
 
-    The runtime gives up what nobody asks for any more, and the next kubelet takes that for the container's end.
+    The runtime cancels the start, because its client is gone. The next kubelet takes that for the end of the container.
     """
     cut = [end for end in _last_ends(now) if end.get("reason") == "StartError"]
     return "its start was cut short" if any(end["message"].endswith("context canceled") for end in cut) else ""
 
 
 def lost_by_runtime(now: dict[str, Any]) -> str:
-    """Explanation of a pod that may not restart and whose container was being started by a containerd that was killed.
+    """Explain a pod that must not restart and whose container was starting when containerd was killed.
 
-    The next containerd finds no process of it, and says that it ended, nobody knows how.
+    The next containerd finds no process of the container and reports an end with unknown reason.
     """
     lost = [end for end in _last_ends(now) if end.get("reason") == "Unknown" and end["exitCode"] == 255]
     return "its runtime was killed while it started it" if lost else ""
 
 
 def _last_ends(now: dict[str, Any]) -> list[dict[str, Any]]:
-    """How the containers of a pod that may not restart ended."""
+    """The terminated states of a pod's containers; empty for a pod that may restart."""
     if now["spec"].get("restartPolicy") == "Always":
         return []
     status = now["status"]

@@ -1,4 +1,4 @@
-"""Our own processes on the bed: found by container id, killed, frozen, followed."""
+"""Find, kill, freeze and watch our own processes on the bed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ SCHEDULER, AGENT = "hami-scheduler", "hami-device-plugin"
 EXTENDER, KUBE_SCHEDULER, PLUGIN = "vgpu-scheduler-extender", "kube-scheduler", "device-plugin"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/hami-scheduler"
 CRASHES = 2
-"""After so many restarts a container waits long for the next one (10 s, 20 s, 40 s …): its pod is replaced before."""
+"""After so many restarts the back-off is long (10 s, 20 s, 40 s …). `refreshed` replaces the pod before that."""
 
 
 def pod_of(system: System, component: str, node: str = "") -> dict[str, Any]:
-    """One of our pods that runs, on a given node."""
+    """A running pod of ours, on a given node or on any."""
 
     def look() -> dict[str, Any] | None:
         for now in system.ours(component):
@@ -36,12 +36,12 @@ def pod_of(system: System, component: str, node: str = "") -> dict[str, Any]:
 
 
 def uids(system: System, component: str) -> set[str]:
-    """UIDs of our pods of one kind."""
+    """UIDs of our pods of one component."""
     return {now["metadata"]["uid"] for now in system.ours(component)}
 
 
 def pids(now: dict[str, Any], container: str) -> list[int]:
-    """Pids, as the host counts, of a container of this pod, oldest first."""
+    """Pids on the host of a container of this pod, sorted."""
     statuses = now["status"].get("containerStatuses", [])
     found = next((s.get("containerID", "") for s in statuses if s["name"] == container), "")
     short = found.rpartition("/")[2]
@@ -57,7 +57,7 @@ def pids(now: dict[str, Any], container: str) -> list[int]:
 
 
 def send(now: dict[str, Any], container: str, number: int) -> int:
-    """Send a signal to every process of a container; how many there were."""
+    """Send a signal to every process of a container. Returns their number."""
     sent = 0
     for pid in pids(now, container):
         with suppress(ProcessLookupError):
@@ -67,7 +67,7 @@ def send(now: dict[str, Any], container: str, number: int) -> int:
 
 
 def kill(system: System, component: str, container: str, node: str = "") -> str:
-    """SIGKILL one of our processes; the kubelet starts it again. Returns what was killed."""
+    """Kill one of our processes with SIGKILL. The kubelet starts it again. Returns the name of the killed container."""
 
     def strike() -> str:
         now = pod_of(system, component, node)
@@ -79,7 +79,7 @@ def kill(system: System, component: str, container: str, node: str = "") -> str:
 
 @contextmanager
 def frozen(now: dict[str, Any], *containers: str) -> Iterator[None]:
-    """Containers of a pod that keep their connections and do nothing (SIGSTOP) meanwhile."""
+    """Freeze containers of a pod with SIGSTOP during the block. They keep their connections."""
     for container in containers:
         assert send(now, container, signal.SIGSTOP), f"no process of {container} found"
     try:
@@ -90,7 +90,7 @@ def frozen(now: dict[str, Any], *containers: str) -> Iterator[None]:
 
 
 def refreshed(system: System) -> None:
-    """Replace those of our pods whose containers restarted so often that the next restart would wait."""
+    """Replace our pods whose containers restarted so often that the next back-off would be long."""
     for component in (SCHEDULER, AGENT):
         for now in system.ours(component):
             restarts = [status["restartCount"] for status in now["status"].get("containerStatuses", [])]
@@ -100,7 +100,7 @@ def refreshed(system: System) -> None:
 
 
 def available(system: System, timeout: float = 120) -> None:
-    """Wait until all our pods are ready, and serve."""
+    """Wait until all our pods are ready and serve."""
 
     def look() -> bool:
         revived(system)
@@ -126,19 +126,21 @@ def offering(system: System, timeout: float) -> None:
 
 
 def revived(system: System) -> None:
-    """Start programs of the bed that ended by themselves, as a service manager does: a kubelet whose runtime is away
-    when it starts gives up."""
+    """Start programs of the bed that have ended, as a service manager does.
+
+    A kubelet ends if its runtime does not answer at the start.
+    """
     for name in list(system.bed.state.components):
         if not system.bed.components.running(name):
             system.bed.start(name)
 
 
 def leader(system: System) -> str:
-    """Name of the scheduler pod that kube-scheduler's Lease names."""
+    """Name of the scheduler pod in kube-scheduler's Lease."""
     return str(system.bed.call("GET", LEASE)["spec"].get("holderIdentity", "")).partition("_")[0]
 
 
 def logs(system: System, now: dict[str, Any], container: str) -> str:
-    """What a container of ours has logged."""
+    """Log of one of our containers."""
     name = now["metadata"]["name"]
     return str(system.bed.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/log?container={container}"))

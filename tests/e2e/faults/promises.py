@@ -1,4 +1,4 @@
-"""Pods of the load and the ledger of what each was promised."""
+"""Pods of the load, and their entries in its ledger."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LEAST, MOST = 500, 6000
 
 @dataclass
 class Promise:
-    """One pod the load wants, or wants no more.
+    """A pod that the load wants or wanted.
 
     Attributes:
-        body: Its manifest.
-        ends: Its program ends by itself.
-        wanted: False: it is to be deleted.
-        accepted: The API server took it.
-        deleted: It failed and was deleted, to be made anew.
-        looked_at: Its slice was compared with what its programs saw.
+        body: The manifest.
+        ends: Whether the pod's program ends by itself.
+        wanted: Whether the pod should exist. If not, the load deletes it.
+        accepted: Whether the API server has accepted it.
+        deleted: Whether the pod failed and the load deleted it, to create it again.
+        looked_at: Whether its slice has been compared with what its programs saw.
     """
 
     body: dict[str, Any]
@@ -42,9 +42,9 @@ class Promise:
 
 
 def promise(rng: random.Random, name: str, node: str, kubernetes_minor: int) -> Promise:
-    """A pod of random shape: one slice or two, sizes of its own, perhaps an init container or a sidecar.
+    """A pod of random shape: one or two slices of random sizes, perhaps with an init container or a sidecar.
 
-    Some are deleted gracefully and some at once; some end by themselves.
+    The grace period is 0 or 1 s. The programs of some pods end by themselves.
     """
 
     def size() -> int:

@@ -1,4 +1,4 @@
-"""What can be killed, and how; each strike returns once what it killed is started again."""
+"""Kill a process of the system. Each strike returns once the process is started again, or its kubelet will do it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ OURS = ("scheduler", "kube-scheduler of ours", "agent")
 CLUSTER = ("kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager")
 NODE = ("kubelet", "containerd")
 TOGETHER = (*((one,) for one in (*OURS, "kube-apiserver", "etcd")), ("kube-scheduler", "kube-controller-manager"), NODE)
-"""What the short form kills: what matters most alone, the rest in pairs."""
+"""Processes that the short form kills: the most important ones alone, the others in pairs."""
 
 
 def strike(system: System, victim: str, rng: random.Random) -> str:
-    """SIGKILL a process somewhere and let it come back. Returns what it was, in words."""
+    """Kill a process with SIGKILL and let it start again. Returns a description of it."""
     node = rng.choice(system.gpu_nodes)
     if victim == "scheduler":
         return ours.kill(system, ours.SCHEDULER, ours.EXTENDER)
@@ -30,6 +30,6 @@ def strike(system: System, victim: str, rng: random.Random) -> str:
     component = f"{victim}:{node}" if victim in NODE else victim
     away = rng.uniform(0, 3)
     system.bed.kill(component)
-    time.sleep(away)  # a service manager starts it again after a moment
+    time.sleep(away)  # a service manager needs a moment to start it again
     system.bed.start(component)
     return f"{component}, away {away:.1f} s"

@@ -1,4 +1,4 @@
-"""A card that falls off the bus and comes back; a disk that is full."""
+"""Faults of hardware: a card is lost and comes back; a disk is full; a card is cordoned."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 STATE = "/var/lib/hami"
 ROOM = "2g"
-"""More than a test's containers take, of a file system that takes no more than is on it."""
+"""Size of the agent's file system: more than a test's containers need. A tmpfs uses only what it stores."""
 
 
 def slots(system: System, node: str) -> int:
-    """Slots the kubelet has to give."""
+    """Number of slots that the node offers."""
     status = system.bed.call("GET", f"/api/v1/nodes/{node}")["status"]
     return int(status.get("allocatable", {}).get("nvidia.com/gpu", 0))
 
 
 def test_a_card_is_lost_and_returns(strained: System, loaded: Callable[..., Load], seed: int) -> None:
-    """Its slots go and come, nothing new is placed on it meanwhile, the node's other card serves on."""
+    """Its slots vanish and return. Until then new pods get the node's other card."""
     rng = random.Random(seed)
     node, index = rng.choice(strained.gpu_nodes), rng.randrange(2)
     load = loaded()
@@ -58,7 +58,7 @@ def test_a_card_is_lost_and_returns(strained: System, loaded: Callable[..., Load
         finally:
             state.restore(index)
     began = time.monotonic()
-    # By default a card with a critical error is not trusted again before somebody restarts the agent.
+    # By default a card with a critical error stays unhealthy until the agent restarts.
     name = ours.pod_of(strained, ours.AGENT, node)["metadata"]["name"]
     strained.bed.kubectl("delete", "pod", "-n", "hami-system", name)
     strained.bed.wait("all slots are back", lambda: slots(strained, node) == all_slots, 60)
@@ -69,13 +69,13 @@ def test_a_card_is_lost_and_returns(strained: System, loaded: Callable[..., Load
 
 
 def cards_of(now: dict[str, Any]) -> set[str]:
-    """Cards booked for a pod."""
+    """UUIDs of the cards booked for a pod."""
     return {card for pieces in booked(now).values() for card, _ in pieces}
 
 
 @contextmanager
 def own_disk(system: System, node: str) -> Iterator[None]:
-    """The agent's state folder on a file system of its own, so that it alone can be full."""
+    """Put the agent's state folder on a file system of its own, so that a test can fill it."""
     system.clean()
 
     def again() -> None:
@@ -94,7 +94,7 @@ def own_disk(system: System, node: str) -> Iterator[None]:
 
 
 def fill(system: System, node: str) -> None:
-    """Not one block is left: the disk is made as small as what is on it."""
+    """Fill the agent's disk: shrink it to the size of its content, so that no block is free."""
     state = system.bed.root(node) / STATE.lstrip("/")
 
     def full() -> bool:
@@ -107,12 +107,12 @@ def fill(system: System, node: str) -> None:
 
 
 def give_room(system: System, node: str) -> None:
-    """The disk as large as it was."""
+    """Undo `fill`."""
     system.bed.run(node, "mount", "-o", f"remount,size={ROOM}", STATE)
 
 
 def test_the_agents_disk_is_full(strained: System, loaded: Callable[..., Load], seed: int) -> None:
-    """New pods wait and say why; those that run, run on; with room again all start by themselves."""
+    """New pods wait and their events say why. Running pods run on. Once there is room, the waiting pods start."""
     rng = random.Random(seed)
     node = rng.choice(strained.gpu_nodes)
     with own_disk(strained, node):
@@ -129,9 +129,9 @@ def test_the_agents_disk_is_full(strained: System, loaded: Callable[..., Load], 
                 60,
             )
         assert {strained.pod(name)["status"]["phase"] for name in names} == {"Pending"}
-        ours.kill(strained, ours.AGENT, ours.PLUGIN, node)  # and a start on a full disk
+        ours.kill(strained, ours.AGENT, ours.PLUGIN, node)  # the agent must also start on a full disk
         time.sleep(rng.uniform(2, 4))
-        wait_for_none("who ran, runs with its slice", lambda: strained.problems("before"), strained, 20)
+        wait_for_none("the running pod keeps its slice", lambda: strained.problems("before"), strained, 20)
         give_room(strained, node)
         began = time.monotonic()
         strained.running(*names, timeout=90)
@@ -145,7 +145,7 @@ def test_the_agents_disk_is_full(strained: System, loaded: Callable[..., Load], 
 
 @pytest.mark.soak
 def test_an_agent_that_finds_its_disk_full_at_its_start(strained: System, loaded: Callable[..., Load]) -> None:
-    """Nothing of ours is lost: records are read, new pods wait."""
+    """The agent reads its records, and new pods wait."""
     node = strained.gpu_nodes[0]
     with own_disk(strained, node):
         load = loaded(node=node, live=3)
@@ -160,9 +160,10 @@ def test_an_agent_that_finds_its_disk_full_at_its_start(strained: System, loaded
 
 
 def test_a_card_is_uncordoned(strained: System) -> None:
-    """Pods that waited for it start at once, though before 1.32 kube-scheduler lets no node wake them.
+    """Pods that waited for the card start at once.
 
-    Left alone it would look again at a pod it found no place for after five minutes.
+    Before Kubernetes 1.32, a change of a node wakes no pod in kube-scheduler. It retries unschedulable pods after five
+    minutes.
     """
     bed = strained.bed
     cards = {
@@ -174,8 +175,8 @@ def test_a_card_is_uncordoned(strained: System) -> None:
         for node, ids in cards.items():
             bed.kubectl("annotate", "node", node, f"hami.io/device-cordon={ids}", "--overwrite")
         strained.submit(pod("patient", container(memory=1000)))
-        bed.wait("it is told why", lambda: "CardCordoned" in bed.kubectl("describe", "pod", "patient"), 60)
-        # The longer it has waited, the surer it waits for an event and not for its back-off (3 s at most).
+        bed.wait("its event says why", lambda: "CardCordoned" in bed.kubectl("describe", "pod", "patient"), 60)
+        # After 5 s the pod's back-off (at most 3 s) is over, so it can only wait for an event.
         time.sleep(5)
         assert strained.pod("patient")["status"]["phase"] == "Pending"
     finally:

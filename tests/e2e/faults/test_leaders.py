@@ -1,4 +1,4 @@
-"""Two schedulers: one takes over, one wakes up late, the Lease names another than the one that binds."""
+"""Two schedulers: one takes over, a frozen one wakes up late, or the Lease names the one that does not bind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEASE_S = 15
 
 @pytest.fixture(scope="module")
 def pair(strained: System) -> Iterator[System]:
-    """Two replicas."""
+    """The system with two replicas of our scheduler."""
     strained.install(scheduler={"replicas": 2})
     strained.bed.wait("two schedulers", lambda: len(strained.ours(ours.SCHEDULER)) == 2, 60)
     ours.available(strained)
@@ -34,12 +34,12 @@ def pair(strained: System) -> Iterator[System]:
 
 
 def replica(system: System, name: str) -> dict:
-    """One of our scheduler pods."""
+    """The scheduler pod with this name."""
     return next(now for now in system.ours(ours.SCHEDULER) if now["metadata"]["name"] == name)
 
 
 def follower(system: System, leader: str) -> str:
-    """The other one's name."""
+    """Name of the scheduler pod that does not lead."""
     return next(now["metadata"]["name"] for now in system.ours(ours.SCHEDULER) if now["metadata"]["name"] != leader)
 
 
@@ -52,7 +52,10 @@ def follower(system: System, leader: str) -> str:
     ],
 )
 def test_leader_frozen_and_woken(pair: System, loaded: Callable[..., Load], seed: int, frozen: tuple[str, ...]) -> None:
-    """Longer than its lease; woken, it believes for a moment that it leads, and must not book twice."""
+    """A leader is frozen for longer than its lease. For a moment after that it still believes that it leads.
+
+    In that time it must not book a slice twice.
+    """
     rng = random.Random(seed)
     load = loaded()
     time.sleep(rng.uniform(2, 4))
@@ -70,7 +73,7 @@ def test_leader_frozen_and_woken(pair: System, loaded: Callable[..., Load], seed
 
 
 def test_lease_names_another_than_the_one_that_binds(pair: System, loaded: Callable[..., Load], seed: int) -> None:
-    """Somebody writes the other replica's name into the Lease while the first one's kube-scheduler still works."""
+    """The test writes the follower's name into the Lease while the leader's kube-scheduler still works."""
     rng = random.Random(seed)
     load = loaded()
     time.sleep(rng.uniform(2, 4))

@@ -1,4 +1,4 @@
-"""A node that is cut off, and one that loses its power."""
+"""Faults of nodes: one is disconnected, one loses its power, one loses its node object."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def scheduler_node(system: System) -> str:
-    """Where our scheduler runs."""
+    """Name of the node on which our scheduler runs."""
     return str(ours.pod_of(system, ours.SCHEDULER)["spec"]["nodeName"])
 
 
 def cut_off(system: System, node: str, seconds: float) -> None:
-    """No packet leaves or reaches the node for so long."""
+    """Disconnect a node from the network for some seconds."""
     system.bed.cut(node)
     try:
         time.sleep(seconds)
@@ -37,7 +37,7 @@ def cut_off(system: System, node: str, seconds: float) -> None:
 def test_cut_off_from_the_api_server(
     strained: System, loaded: Callable[..., Load], seed: int, seconds: float, whose: str
 ) -> None:
-    """Containers run on with their slices; what was bound meanwhile starts once the node is back."""
+    """Containers run on with their slices. Pods that were bound to the node start once it is back."""
     rng = random.Random(seed)
     load = loaded()
     time.sleep(rng.uniform(2, 4))
@@ -51,7 +51,7 @@ def test_cut_off_from_the_api_server(
 
 @pytest.mark.soak
 def test_cut_off_for_five_minutes(strained: System, loaded: Callable[..., Load]) -> None:
-    """Long enough for the node to be marked not ready; not so long that its pods are evicted."""
+    """The time is long enough to mark the node as not ready, but too short to evict its pods."""
     load = loaded()
     time.sleep(3)
     home = scheduler_node(strained)
@@ -64,8 +64,11 @@ def test_cut_off_for_five_minutes(strained: System, loaded: Callable[..., Load])
 
 @pytest.mark.parametrize("whose", ["the scheduler's node", pytest.param("another node", marks=pytest.mark.soak)])
 def test_reboot(strained: System, loaded: Callable[..., Load], seed: int, whose: str) -> None:
-    """All processes at once, /run empty, disk kept; pods that may restart run again with their slices, or are rejected
-    because the kubelet is back before the agent, and made anew."""
+    """All processes end at once, /run is empty, and the disk is kept.
+
+    Pods that may restart run again with their slices. If the kubelet is back before the agent, it rejects them. Then
+    the load creates them again.
+    """
     rng = random.Random(seed)
     load = loaded()
     load.explain.append(died_with_node)
@@ -80,7 +83,7 @@ def test_reboot(strained: System, loaded: Callable[..., Load], seed: int, whose:
 
 
 def test_node_object_deleted_and_made_again(strained: System, loaded: Callable[..., Load], seed: int) -> None:
-    """The agent writes its register into the new object as it did into the old one."""
+    """The agent writes its register into the new object."""
     rng = random.Random(seed)
     load = loaded()
     load.gone = "its node object was deleted"
@@ -90,7 +93,7 @@ def test_node_object_deleted_and_made_again(strained: System, loaded: Callable[.
     path = f"/api/v1/nodes/{node}"
     old = strained.bed.call("GET", path)["metadata"]["uid"]
     strained.bed.call("DELETE", path)
-    strained.bed.restart(f"kubelet:{node}")  # a kubelet makes its node object when it starts
+    strained.bed.restart(f"kubelet:{node}")  # a kubelet creates its node object at its start
     strained.bed.wait("a new node object", lambda: strained.bed.call("GET", path)["metadata"]["uid"] != old, 60)
     strained.bed.kubectl("label", "node", node, "gpu=on", "--overwrite")
     took = settled(strained, load)

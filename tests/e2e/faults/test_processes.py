@@ -1,4 +1,4 @@
-"""Any process may be killed at any moment: ours, the control plane's, the node's."""
+"""Faults of processes: any process of ours, of the control plane or of a node may be killed at any time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("victims", TOGETHER, ids=" and ".join)
 def test_killed_under_load(strained: System, loaded: Callable[..., Load], seed: int, victims: tuple[str, ...]) -> None:
-    """SIGKILL at a random moment; the kubelet, or the bed in a service manager's place, starts it again."""
+    """SIGKILL at a random time. The kubelet, or the bed as a service manager, starts the process again."""
     rng = random.Random(seed)
     load = loaded()
     if "kubelet" in victims:
@@ -42,7 +42,7 @@ def test_killed_under_load(strained: System, loaded: Callable[..., Load], seed: 
 
 
 def test_webhook_killed_while_pods_are_admitted(strained: System, loaded: Callable[..., Load], seed: int) -> None:
-    """Every pod is admitted as the webhook makes it, or not at all: it fails closed."""
+    """Every pod is changed by the webhook or refused: the webhook fails closed."""
     rng = random.Random(seed)
     load = loaded(live=4)
     admitted: list[str] = []
@@ -73,7 +73,7 @@ def test_webhook_killed_while_pods_are_admitted(strained: System, loaded: Callab
     over.set()
     for asker in askers:
         asker.join(30)
-    assert set(admitted) == {"hami-scheduler"}, "a pod that asks for cards came round the webhook"
+    assert set(admitted) == {"hami-scheduler"}, "a pod with cards was admitted without the webhook"
     assert all("webhook" in text for text in refused), refused
     settled(strained, load)
     emptied(strained, load)
@@ -81,9 +81,9 @@ def test_webhook_killed_while_pods_are_admitted(strained: System, loaded: Callab
 
 
 def test_agents_replaced_under_load(strained: System, loaded: Callable[..., Load]) -> None:
-    """`kubectl rollout restart`: each agent goes when the pods on their way to it have arrived; none is rejected."""
+    """`kubectl rollout restart`: each agent ends once its node's bound pods have their devices; none is rejected."""
     load = loaded(live=12, pause=(0.05, 0.2))
-    load.explain = []  # nothing explains a pod that fails
+    load.explain = []  # no pod may fail
     took = []
     for _ in range(2):
         before, made, began = ours.uids(strained, ours.AGENT), load.made, time.monotonic()

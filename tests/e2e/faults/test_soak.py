@@ -1,4 +1,4 @@
-"""The long form: whatever can break, drawn at random, for as long as asked."""
+"""The long form: random faults for HAMI_SOAK_MINUTES."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MINUTES = float(os.environ.get("HAMI_SOAK_MINUTES", "22"))
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_anything_breaks_for_long(strained: System, loaded: Callable[..., Load], seed: int) -> None:
-    """One to three faults at a time; after each round everything is as promised, and in the end all is free."""
+    """Each round has one to three faults. After it, every pod has its slice; without pods, all memory is free."""
     rng = random.Random(seed)
     until, number = time.monotonic() + 60 * MINUTES, 0
     while time.monotonic() < until:
@@ -46,7 +46,7 @@ def test_anything_breaks_for_long(strained: System, loaded: Callable[..., Load],
 
 
 def anything(system: System, load: Load, rng: random.Random) -> str:
-    """One fault."""
+    """Make one random fault. Returns a description of it."""
     what = rng.choice([*OURS, *OURS, *CLUSTER, *NODE, "cut", "reboot"])
     node = rng.choice(system.gpu_nodes)
     if what == "cut":

@@ -1,4 +1,4 @@
-"""Clocks that are wrong, watches that have expired, credentials that change."""
+"""Faults of time: wrong clocks, expired watches, credentials that rotate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHORT_LIVED = ["--certificate-lifetime=45s", "--signing-key-lifetime=50s", "--si
 
 @contextmanager
 def clock_off(system: System, whose: str, seconds: int) -> Iterator[None]:
-    """Our scheduler, or the agent of the first node, with its wall clock off."""
+    """Set the wall clock of our scheduler, or of the first node's agent, off by some seconds."""
     agent = whose == "agent"
     target = "daemonset/hami-device-plugin" if agent else "deployment/hami-scheduler"
     container = ours.PLUGIN if agent else ours.EXTENDER
@@ -42,7 +42,7 @@ def clock_off(system: System, whose: str, seconds: int) -> Iterator[None]:
             system.bed.kubectl("rollout", "status", "-n", NAMESPACE, target, "--timeout=90s", timeout=100)
         ours.available(system)
 
-    if agent:  # of one node alone: nothing is rolled out
+    if agent:  # change only one node's agent, so prevent a rollout
         _strategy(system, {"type": "OnDelete", "rollingUpdate": None})
     try:
         set_to(f"{OFFSET}={seconds}")
@@ -60,7 +60,7 @@ def _strategy(system: System, how: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("whose", "seconds"), [("scheduler", 3600), ("agent", -3600)], ids=["ahead", "behind"])
 def test_clock_off_by_an_hour(strained: System, loaded: Callable[..., Load], whose: str, seconds: int) -> None:
-    """Nothing waits by the wall clock, so nothing changes; certificates are valid an hour before they are made."""
+    """No timeout uses the wall clock, so nothing changes. Certificates are valid from an hour before their creation."""
     load = loaded()
     with clock_off(strained, whose, seconds):
         time.sleep(6)
@@ -78,7 +78,7 @@ def test_clock_off_by_an_hour_the_other_way(
 
 
 def test_watches_expire(strained: System, loaded: Callable[..., Load], seed: int) -> None:
-    """Our processes sleep while the API server forgets what they have seen last: 410, and they list again."""
+    """The API server forgets versions while our processes are frozen. They get 410 and list again."""
     rng = random.Random(seed)
     load = loaded()
     time.sleep(rng.uniform(2, 4))
@@ -86,7 +86,7 @@ def test_watches_expire(strained: System, loaded: Callable[..., Load], seed: int
     scheduler, agent = ours.pod_of(strained, ours.SCHEDULER), ours.pod_of(strained, ours.AGENT, "node1")
     with ours.frozen(scheduler, ours.EXTENDER), ours.frozen(agent, ours.PLUGIN):
         time.sleep(1)
-        for number in range(5):  # versions that nobody asleep has seen
+        for number in range(5):  # new versions that the frozen processes have not seen
             bed.kubectl("annotate", "node", "node1", f"test/number={number}", "--overwrite")
         forget(strained)
     said = "watch version is too old, lists again"
@@ -97,21 +97,21 @@ def test_watches_expire(strained: System, loaded: Callable[..., Load], seed: int
 
 
 def forget(system: System) -> None:
-    """Compact etcd up to now and restart the API server, whose watch cache then begins at this version."""
+    """Compact etcd and restart the API server. Its watch cache then begins at the current version."""
     etcdctl = str(system.tools.etcd.with_name("etcdctl"))
     said = system.bed.run("cp", etcdctl, "endpoint", "status", "-w", "json", env={"ETCDCTL_API": "3"}).stdout
     revision = said.partition('"revision":')[2].split(",")[0].strip("} ]")
     system.bed.run("cp", etcdctl, "compact", revision, env={"ETCDCTL_API": "3"})
-    system.bed.kill("kube-apiserver")  # asked to end it would wait for those who sleep
+    system.bed.kill("kube-apiserver")  # on SIGTERM it would wait for the frozen clients
     system.bed.start("kube-apiserver")
     system.bed.wait("the API server is back", lambda: system.bed.call("GET", "/readyz") == "ok", 60)
 
 
 def test_credentials_rotate(strained: System, loaded: Callable[..., Load]) -> None:
-    """Certificates and signing keys that live less than a minute: no pod is refused for either."""
+    """Certificates and signing keys are valid for less than a minute. No pod is refused because of them."""
     try:
         strained.install(scheduler={"extender": {"extraArgs": [*EXTENDER_ARGS, *SHORT_LIVED]}})
-        # What is there was made to last; without it, one that does not is made.
+        # The existing certificate is valid for long. Delete it, so that the scheduler makes a short-lived one.
         strained.bed.kubectl("delete", "secret", "-n", NAMESPACE, "hami-scheduler-tls")
         strained.bed.wait("a new certificate", lambda: strained.bed.call("GET", TLS), 60)
         ours.available(strained)
@@ -130,7 +130,7 @@ def test_credentials_rotate(strained: System, loaded: Callable[..., Load]) -> No
 
 
 def _turns(system: System, seconds: float = 120) -> tuple[int, int]:
-    """Wait until three lists of authorities and two signing keys were seen; how many there were."""
+    """Wait until three lists of authorities and two signing keys have been seen. Returns both numbers."""
     bundles: set[str] = set()
     keys: set[str] = set()
     until = time.monotonic() + seconds

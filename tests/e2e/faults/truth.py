@@ -1,4 +1,4 @@
-"""What must hold once a fault is over: own slices only, nobody unlimited, and every MiB accounted for."""
+"""Checks after a fault: each pod has its own slice, no container is unlimited, and each MiB is counted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Use = dict[tuple[str, str], int]
 
 
 def metrics(system: System, name: str, port: int) -> dict[str, list[tuple[dict[str, str], float]]]:
-    """Metrics of one of our pods, by name: labels and value of each sample."""
+    """Metrics of one of our pods: name → labels and value of each sample."""
     text = str(system.bed.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}:{port}/proxy/metrics"))
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in text_string_to_metric_families(text):
@@ -36,7 +36,7 @@ def metrics(system: System, name: str, port: int) -> dict[str, list[tuple[dict[s
 
 
 def usage(now: dict[str, Any]) -> Counter[str]:
-    """Card → MiB that a bound pod takes, by Kubernetes' rule for init containers, read by hand."""
+    """Card → MiB that a bound pod takes, by Kubernetes' rule for init containers. Computed without our own code."""
     spec, status, parts = now["spec"], now["status"], booked(now)
     running: Counter[str] = Counter()
     most: Counter[str] = Counter()
@@ -63,7 +63,7 @@ def _sum(pieces: Iterable[tuple[str, int]]) -> Counter[str]:
 
 
 def promised(system: System) -> tuple[Use, int]:
-    """What all live pods together were promised, and how many they are."""
+    """Memory that is booked for all live pods together, and the number of these pods."""
     use: Use = {}
     count = 0
     for now in system.pods("").values():
@@ -78,7 +78,7 @@ def promised(system: System) -> tuple[Use, int]:
 
 
 def differences(system: System) -> list[str]:
-    """Where a scheduler's own count differs from the sum of the live bookings."""
+    """Differences between the schedulers' counts and the sum of the live bookings."""
     found = []
     use, count = promised(system)
     for replica in system.ours("hami-scheduler"):
@@ -103,7 +103,7 @@ def differences(system: System) -> list[str]:
 
 
 def unlimited(system: System) -> list[str]:
-    """Containers that see a card without a booking for it, or without limits, anywhere on any GPU node."""
+    """Containers on GPU nodes that see a card without a booking, or without limits."""
     found = []
     pods = {now["metadata"]["uid"]: now for now in system.pods("").values()}
     for node in system.gpu_nodes:
@@ -111,7 +111,7 @@ def unlimited(system: System) -> list[str]:
         for (uid, name), made in system.bed.containers(node).items():
             visible = [by_path[path] for path in made.devices if path in by_path]
             if not visible or not made.live or uid not in pods:
-                continue  # a pod deleted at once may run for a moment yet, under the limits it had
+                continue  # a deleted pod's containers may run for a moment longer, with their old limits
             mine = sorted(card for card, _ in booked(pods[uid]).get(name, []))
             if sorted(visible) != mine:
                 found.append(f"{node} {uid}/{name} sees {visible}, booked {mine}")
@@ -131,10 +131,10 @@ def _asked(now: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def settled(system: System, load: Load, timeout: float = 120) -> float:
-    """Stop the load, wait until its pods are as wanted, and compare everything.
+    """Stop the load, wait until its pods are in the wanted state, and run all checks.
 
     Returns:
-        Seconds until all was well.
+        Seconds until the pods were in the wanted state.
     """
     load.stop()
     began = time.monotonic()
@@ -151,7 +151,7 @@ def settled(system: System, load: Load, timeout: float = 120) -> float:
 
 
 def wait_for_none(what: str, look: Any, system: System, timeout: float) -> None:
-    """Wait until `look` finds nothing wrong; what it found last otherwise."""
+    """Wait until `look` finds no problem. Otherwise fail with what it found last."""
     last: list[str] = ["never looked"]
 
     def good() -> bool:
@@ -166,7 +166,7 @@ def wait_for_none(what: str, look: Any, system: System, timeout: float) -> None:
 
 
 def emptied(system: System, load: Load, timeout: float = 90) -> None:
-    """Delete the load's pods; then nothing is counted any more, and every card can be had whole."""
+    """Delete the load's pods. Check that nothing is counted any more and that every card can be booked whole."""
     for mine in load.ledger.values():
         mine.wanted = False
     load.settle(timeout)

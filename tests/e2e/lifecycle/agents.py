@@ -1,4 +1,4 @@
-"""Replace the agents, as an upgrade or a crash would."""
+"""Replace the agents, as an upgrade does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def uids(system: System) -> set[str]:
 
 
 def replace(system: System) -> None:
-    """Delete the agents' pods; return when others are ready, that is, registered with their kubelets."""
+    """Delete the agents' pods. Wait until new ones are ready, that is, registered with their kubelets."""
     old = uids(system)
     system.bed.kubectl("delete", "pods", "-n", NAMESPACE, "-l", f"app.kubernetes.io/component={COMPONENT}")
 

@@ -1,4 +1,4 @@
-"""Binaries for beds that differ from the session's."""
+"""Programs for beds with other versions than the session's."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def older_runtime(tools: Tools, request: pytest.FixtureRequest) -> Tools:
-    """The session's Kubernetes with containerd 1.7, the last line that has CDI off unless told otherwise."""
-    del tools  # where that can't be had, this need not be tried
+    """The session's Kubernetes with containerd 1.7, the last line with CDI off by default."""
+    del tools  # requested only so that this fixture is skipped if the session's tools are missing
     return bed_tools.find(kubernetes=request.config.getoption("--kubernetes"), containerd="1.7")

@@ -1,4 +1,4 @@
-"""End the program of a container, as a crash would."""
+"""Kill the program of a container, to simulate a crash."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def crash(system: System, node: str, pod: str, container: str = "main") -> str:
-    """Kill it with SIGKILL.
+    """Kill a container's program with SIGKILL.
 
     Returns:
-        containerd's name for the container that ended.
+        containerd's name of the killed container.
     """
     found = system.bed.containers(node)[system.pod(pod)["metadata"]["uid"], container]
     ctr = (str(system.tools.containerd_bin / "ctr"), "-a", RUNTIME_SOCKET, "-n", "k8s.io")

@@ -1,8 +1,8 @@
-"""Device plugins of others, as small programs that run on a node of the bed.
+"""Imitations of other device plugins, as small programs that run on a node of the bed.
 
-``foo`` offers slots of a resource and gives each container their ids in a variable. ``hami`` does what the plugin of
-HAMi v2.10 does to a node and its pods, with simulated cards: slots ``<uuid>-<k>``, the pod being bound looked up by its
-annotations, HAMi's variables and mounts, the annotations written back.
+The simple plugin offers slots of a resource and gives each container their ids in the variable FOO. With ``hami`` it
+imitates the plugin of HAMi v2.10 with simulated cards. It offers slots ``<uuid>-<k>``, finds the pod that is being
+bound by its annotations, sets HAMi's variables and mounts, and writes the annotations back.
 
 ::
 
@@ -40,17 +40,17 @@ MERGE = "application/merge-patch+json"
 
 
 class Settings(msgspec.Struct):
-    """What a plugin is told.
+    """Settings of a plugin.
 
     Attributes:
-        resource: What it offers.
-        slots: The ids it offers.
-        hami: Answer as HAMi's plugin does; otherwise with a variable.
-        node: Its node.
+        resource: Name of the resource that it offers.
+        slots: Ids of its slots.
+        hami: Whether to answer like HAMi's plugin; otherwise with the variable FOO.
+        node: Name of the node.
         socket: Unix socket of the Kubernetes API.
-        cards: Device path by card, for ``hami``.
-        env: Variables that a runtime of NVIDIA's would add.
-        mounts: Container path → host path of what it would mount.
+        cards: Card → device path, for ``hami``.
+        env: Variables that NVIDIA's runtime would add.
+        mounts: Container path → host path of mounts that NVIDIA's runtime would add.
     """
 
     resource: str
@@ -70,7 +70,7 @@ def card_of(slot: str) -> str:
 
 @dataclass
 class Pending:
-    """The pod HAMi takes the kubelet to be asking for: one being bound here whose devices were not handed out yet."""
+    """The pod for which HAMi's plugin assumes an Allocate: it is being bound to this node and lacks devices."""
 
     pod: dict[str, Any]
     entries: list[str]
@@ -81,13 +81,13 @@ class Pending:
 
     @property
     def devices(self) -> list[tuple[str, int, int]]:
-        """Card, MiB and percent of each device of the first container that has not been served."""
+        """Card, MiB and percent of each device of the first container without devices."""
         pieces = [piece.split(",") for piece in self.entries[self.position].split(":") if piece]
         return [(uuid, int(memory), int(cores)) for uuid, _, memory, cores in pieces]
 
 
 class Plugin(services.DevicePluginServicer):
-    """The five calls of the kubelet."""
+    """The plugin's gRPC service."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -95,18 +95,18 @@ class Plugin(services.DevicePluginServicer):
         self._one = threading.Lock()
 
     def GetDevicePluginOptions(self, request: api.Empty, context: Any) -> api.DevicePluginOptions:  # noqa: N802
-        """HAMi answers that it prefers."""
+        """HAMi's plugin answers calls of GetPreferredAllocation."""
         return api.DevicePluginOptions(get_preferred_allocation_available=self.settings.hami)
 
     def ListAndWatch(self, request: api.Empty, context: Any) -> Iterator[api.ListAndWatchResponse]:  # noqa: N802
-        """The list once."""
+        """Send the list of slots once."""
         yield api.ListAndWatchResponse(devices=[api.Device(ID=slot, health="Healthy") for slot in self.settings.slots])
         self.over.wait()
 
     def GetPreferredAllocation(  # noqa: N802
         self, request: api.PreferredAllocationRequest, context: Any
     ) -> api.PreferredAllocationResponse:
-        """Slots of the booked cards."""
+        """Prefer slots of the booked cards."""
         answer = api.PreferredAllocationResponse()
         for wanted in request.container_requests:
             free, chosen = sorted(wanted.available_deviceIDs), list(wanted.must_include_deviceIDs)
@@ -116,7 +116,7 @@ class Plugin(services.DevicePluginServicer):
         return answer
 
     def Allocate(self, request: api.AllocateRequest, context: Any) -> api.AllocateResponse:  # noqa: N802
-        """One answer for each container, one call after the other."""
+        """Answer for each container. Calls are served one after the other."""
         with self._one:
             answers = [self._answer(list(wanted.devices_ids)) for wanted in request.container_requests]
         return api.AllocateResponse(container_responses=answers)
@@ -131,7 +131,7 @@ class Plugin(services.DevicePluginServicer):
         return answer
 
     def _hami(self, devices: list[tuple[str, int, int]], folder: str) -> api.ContainerAllocateResponse:
-        """HAMi's variables and mounts, and what NVIDIA's runtime adds because of NVIDIA_VISIBLE_DEVICES."""
+        """HAMi's variables and mounts, and those that NVIDIA's runtime adds because of NVIDIA_VISIBLE_DEVICES."""
         limits = {f"CUDA_DEVICE_MEMORY_LIMIT_{i}": f"{memory}m" for i, (_, memory, _) in enumerate(devices)}
         own = {
             "NVIDIA_VISIBLE_DEVICES": ",".join(uuid for uuid, _, _ in devices),
@@ -162,7 +162,7 @@ class Plugin(services.DevicePluginServicer):
         raise RuntimeError(f"no binding pod found on node {self.settings.node}")
 
     def _served(self, pending: Pending) -> None:
-        """Take the entry out; the pod is done when none is left."""
+        """Remove the container's entry from the annotation. If none is left, set the bind phase to success."""
         pending.entries[pending.position] = ""
         annotations = {TO_ALLOCATE: "".join(f"{entry};" for entry in pending.entries)}
         if not any(pending.entries):
@@ -173,13 +173,13 @@ class Plugin(services.DevicePluginServicer):
 
 
 def _containers(pod: dict[str, Any]) -> list[str]:
-    """Containers by position in HAMi's list, which leaves out those that ask for no card."""
+    """Names of containers in the order of HAMi's list. The list has only containers that ask for cards."""
     every = [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
     return [c["name"] for c in every if "nvidia.com/gpu" in c.get("resources", {}).get("limits", {})]
 
 
 def main() -> None:
-    """Serve, register, and stay until SIGTERM."""
+    """Serve, register, and run until SIGTERM."""
     plugin = Plugin(msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Settings))
     resource = plugin.settings.resource
     socket = FOLDER / f"{resource.replace('/', '-')}-other.sock"

@@ -1,4 +1,4 @@
-"""Every object of a cluster by name, so that what an installation leaves behind can be told."""
+"""List the names of all objects of a cluster, to find those that an installation leaves behind."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from tests.e2e.bed.bed import Bed
 
 PASSING = {"events", "endpointslices", "endpoints", "controllerrevisions", "pods", "podmetrics", "nodemetrics"}
-"""Kinds whose objects come and go by themselves, with what they belong to."""
+"""Kinds whose objects Kubernetes creates and deletes by itself."""
 
 
 def objects(bed: Bed) -> set[str]:
-    """``resource.group namespace/name`` of everything that can be listed, but for what comes and goes by itself."""
+    """``resource.group namespace/name`` of all objects that can be listed, without those of `PASSING`."""
     return {
         f"{resource} {item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
         for resource, path in _resources(bed)

@@ -1,4 +1,4 @@
-"""What our service accounts may do and what they did: from the roles bound to them and the API server's audit log."""
+"""Permissions of our service accounts: those that roles grant, and those that the audit log shows in use."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 SCHEDULER = f"system:serviceaccount:{NAMESPACE}:hami-scheduler"
 AGENT = f"system:serviceaccount:{NAMESPACE}:hami-device-plugin"
 PROGRAMS = ("hami-scheduler", "hami-agent", "kube-scheduler")
-"""How the programs that run as them call themselves; `hami doctor`, called inside one of them, is its caller's."""
+"""User agents of the programs that use these accounts. `hami doctor` is left out: the user who runs it decides."""
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 class Permission(NamedTuple):
-    """One thing somebody may do, or did.
+    """One permission that a user has or has used.
 
     Attributes:
-        user: Who.
-        group: API group, "" for the core.
-        resource: With its sub-resource, as in roles.
-        verb: As in roles.
-        name: The one object it is for; "" in a role: any; in a request: none was named.
+        user: Name of the user.
+        group: API group; "" for the core group.
+        resource: Resource with its subresource, as in roles.
+        verb: Verb, as in roles.
+        name: Name of the object. "" in a role means any object; in a request it means that none was named.
     """
 
     user: str
@@ -42,7 +42,7 @@ class Permission(NamedTuple):
 
 
 def granted(bed: Bed) -> set[Permission]:
-    """What roles of ours give; Kubernetes' own roles for its schedulers are left out."""
+    """Permissions that our roles grant. Kubernetes' own roles for its schedulers are left out."""
     found: set[Permission] = set()
     for bindings, everywhere in (("clusterrolebindings", True), ("rolebindings", False)):
         for binding in bed.call("GET", f"{RBAC}/{bindings}")["items"]:
@@ -74,10 +74,10 @@ class Use(NamedTuple):
     """One kind of request in the audit log.
 
     Attributes:
-        what: What was asked for.
-        program: The program that asked, as it calls itself.
-        status: The answer's HTTP status; 0 of a watch that goes on.
-        is_allowed: What the authorizers said; True while our roles were being taken away, by an uninstallation.
+        what: The permission that it needs.
+        program: User agent of the program that sent it.
+        status: HTTP status of the answer; 0 for a watch that still runs.
+        is_allowed: Whether the authorizers allowed it. Always True while an uninstallation removes our roles.
     """
 
     what: Permission
@@ -87,7 +87,7 @@ class Use(NamedTuple):
 
 
 def uses(bed: Bed) -> set[Use]:
-    """Every kind of request of programs that run as our service accounts, from all of the audit log."""
+    """All kinds of requests in the audit log that our programs sent as our service accounts."""
     found: set[Use] = set()
     gone: set[str] = set()
     with (bed.work / "log/audit.log").open() as log:
@@ -105,7 +105,7 @@ def uses(bed: Bed) -> set[Use]:
 
 
 def _see_binding(event: dict[str, Any], gone: set[str]) -> None:
-    """Note which bindings of our roles an uninstallation has taken away."""
+    """Record which role bindings have been deleted and not created again."""
     target = event.get("objectRef", {})
     if target.get("resource") not in {"rolebindings", "clusterrolebindings"} or event["stage"] != "ResponseComplete":
         return
@@ -127,17 +127,17 @@ def _of_event(event: dict[str, Any], program: str, *, is_bound: bool) -> Use:
 
 
 def unused(given: set[Permission], done: set[Use]) -> set[Permission]:
-    """What is granted and was not used by a program of ours.
+    """Permissions that are granted but were not used by our programs.
 
-    What kube-scheduler does beside ours as the same service account follows from Kubernetes' own roles, but for the
-    Lease, which our role gives it under its name.
+    kube-scheduler uses the same service account, but has permissions by Kubernetes' own roles. Only its Lease is in our
+    role, so its requests for leases count too.
     """
     ours = {use.what for use in done if _is_done(use) and (_is_ours(use) or use.what.resource == "leases")}
     return {p for p in given if not any(_covers(p, what) for what in ours)}
 
 
 def borrowed(given: set[Permission], done: set[Use]) -> set[Permission]:
-    """What a program of ours did by other roles than ours: those of the kube-scheduler that shares its account."""
+    """Permissions that our programs used without our roles: those of kube-scheduler, which shares the account."""
     ours = {use.what for use in done if _is_done(use) and _is_ours(use)}
     return {what for what in ours if not what.resource.startswith("/") and not any(_covers(p, what) for p in given)}
 
@@ -155,9 +155,10 @@ def _covers(permission: Permission, what: Permission) -> bool:
 
 
 def denied(done: set[Use]) -> set[Use]:
-    """Requests that lacked a permission; what an admission policy refuses is not among them.
+    """Requests that lacked a permission. Refusals by admission policies are not among them.
 
-    An API server that has just started knows no roles yet and denies for a moment what it allowed before.
+    For a moment after its start an API server knows no roles and denies everything. So requests that were allowed at
+    another time are left out.
     """
     allowed = {use.what for use in done if _is_done(use)}
     return {use for use in done if not use.is_allowed and use.what not in allowed}

@@ -20,7 +20,7 @@ SOURCES = Path(__file__).parents[3]
 
 @contextlib.contextmanager
 def running(bed: Bed, node: str, settings: Settings) -> Iterator[None]:
-    """The plugin serves a node until the block ends; the kubelet has its slots when it begins."""
+    """Run a plugin on a node during the block. At its start the node already offers the plugin's slots."""
     name = f"plugin-{settings.resource.replace('/', '-')}:{node}"
     file = bed.work / f"{name.replace(':', '-')}.json"
     file.write_bytes(msgspec.json.encode(settings))
@@ -34,5 +34,5 @@ def running(bed: Bed, node: str, settings: Settings) -> Iterator[None]:
 
 
 def allocatable(bed: Bed, node: str, resource: str) -> int:
-    """How much of a resource the node's kubelet offers."""
+    """Amount of a resource that the node offers."""
     return int(bed.call("GET", f"/api/v1/nodes/{node}")["status"].get("allocatable", {}).get(resource, 0))

@@ -1,4 +1,4 @@
-"""A runtime without CDI: that it drops our names is noticed, and from then on pods get their devices one at a time."""
+"""A runtime without CDI: the agent notices that it drops our names, and then gives devices to one pod at a time."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ FOLDER = re.compile(r"/var/lib/hami/serial/[0-9a-f]{32}/limits")
 
 @pytest.fixture(scope="module")
 def without_cdi(older_runtime: Tools, module_work: Path) -> Iterator[System]:
-    """A node whose containerd has CDI off, and agents that find out."""
+    """A system with one node whose containerd has CDI off. The agents must find that out."""
     chart = {"devicePlugin": {"serial": "auto", "evictUnlimited": True}}
     with System(module_work, older_runtime, (Node(NODE, "a100x2"),), bed={"cdi": False}, **chart) as running:
         yield running
 
 
 def mode(system: System) -> str:
-    """How the node's agent says it gives devices."""
+    """The agent's mode, from the node's annotation."""
     return str(system.bed.call("GET", f"/api/v1/nodes/{NODE}")["metadata"]["annotations"].get("hami.io/agent-mode"))
 
 
 def test_a_runtime_that_drops_cdi_names_is_noticed(without_cdi: System) -> None:
-    """The first container has no card at all; its pod goes, with the reason, and the node's mode changes."""
+    """The first container has no card. The agent evicts its pod with a reason, and changes the node's mode."""
     system = without_cdi
     assert mode(system) == "cdi"
     system.submit(pod("first", container(memory=2000, command=["sleep", "100000"])))
     (now,) = system.running("first")
     given = system.bed.containers(NODE)[now["metadata"]["uid"], "main"]
     assert not [path for path in given.devices if "nvidia" in path]
-    assert given.environment["NVIDIA_VISIBLE_DEVICES"] == "void", "no runtime of NVIDIA's adds every card"
+    assert given.environment["NVIDIA_VISIBLE_DEVICES"] == "void", "NVIDIA's runtime would add every card"
     assert LIMITS_MOUNT not in given.mounts
     system.bed.wait("the pod is sent away", lambda: "first" not in system.pods(), 60)
     system.bed.wait("serial mode", lambda: mode(system) == "serial")
@@ -62,11 +62,11 @@ def test_a_runtime_that_drops_cdi_names_is_noticed(without_cdi: System) -> None:
 
 
 def test_each_pod_gets_its_own_slice_one_at_a_time(without_cdi: System) -> None:
-    """Pods of other sizes at once: what the kubelet was answered, containerd was given and programs see is theirs."""
+    """Pods of different sizes are created at once. Kubelet, containerd and programs see each pod's own slice."""
     system = without_cdi
     assert mode(system) == "serial", "the test above has shown it"
     names = [f"one{index}" for index in range(8)]
-    # An older kubelet leaves amounts that no plugin offers out of its own sums, but not those of init containers.
+    # Kubelets before 1.31 count amounts that no plugin offers for init containers, see `before`.
     several = (container("prepare", 9000, command=LOOK), sidecar("beside", 800))
     first = () if system.tools.minor < 31 else several
     for index, name in enumerate(names):
@@ -89,7 +89,7 @@ def test_each_pod_gets_its_own_slice_one_at_a_time(without_cdi: System) -> None:
 
 
 def test_it_is_remembered(without_cdi: System) -> None:
-    """Another agent goes on in serial mode, and what runs keeps its slice over its container's restart."""
+    """A new agent continues in serial mode. Running pods keep their slices when their containers restart."""
     system = without_cdi
     system.submit(pod("lasting", container(memory=1500), restartPolicy="Always"))
     system.running("lasting")
@@ -105,7 +105,7 @@ def test_it_is_remembered(without_cdi: System) -> None:
 
 
 def test_its_permissions_suffice(without_cdi: System) -> None:
-    """What an agent may do to pods is used here, where it sends pods away and says that one has its devices."""
+    """The agents use all their permissions on pods here: they evict pods and end the phase allocating."""
     done = uses(without_cdi.bed)
     assert denied(done) == set()
     verbs = {use.what.verb for use in done if use.what.user == AGENT and use.what.resource == "pods"}
@@ -113,7 +113,7 @@ def test_its_permissions_suffice(without_cdi: System) -> None:
 
 
 def problems(system: System, name: str) -> list[str]:
-    """Every place that shows a container of a pod something other than its own booking."""
+    """All places where a container of a pod has something other than its own booking."""
     now = system.pod(name)
     uid, found = now["metadata"]["uid"], []
     plugins = system.bed.root(NODE) / "var/lib/kubelet/device-plugins"
@@ -138,7 +138,7 @@ def problems(system: System, name: str) -> list[str]:
 
 
 def _given(system: System, entry: identity.Entry, mine: list[tuple[str, int]]) -> list[str]:
-    """What the kubelet was answered: the device nodes, and the folder with the limits."""
+    """Problems of the answer to Allocate: the device nodes, and the folder with the limits."""
     if _visible(system, entry.devices) != [uuid for uuid, _ in mine]:
         return [f"the kubelet was given {_visible(system, entry.devices)}, booked {mine}"]
     ((_, host),) = [mount for mount in entry.mounts if mount[0] == LIMITS_MOUNT]
@@ -161,12 +161,12 @@ def _seen(system: System, name: str, label: str) -> list[tuple[str, int]]:
 
 
 def restarts(system: System, name: str) -> int:
-    """How often a pod's container has restarted."""
+    """Number of restarts of a pod's containers."""
     return sum(status["restartCount"] for status in system.pod(name)["status"].get("containerStatuses", []))
 
 
 def turn(system: System, name: str) -> tuple[str, str]:
-    """When a pod was bound, and when the agent said that it has its devices, from the audit log."""
+    """Times in the audit log: when a pod was bound, and when the agent ended its phase allocating."""
     bound = done = ""
     with (system.bed.work / "log/audit.log").open() as log:
         for line in log:
@@ -179,7 +179,7 @@ def turn(system: System, name: str) -> tuple[str, str]:
             if user == SCHEDULER and target.get("subresource") == "binding":
                 bound = event["requestReceivedTimestamp"]
             if user == AGENT and event["verb"] == "patch" and bound and not done:
-                # Watchers may act on it before the answer is written: what counts is when it was asked for.
+                # Watchers may act before the answer is written, so the time of the request counts.
                 done = event["requestReceivedTimestamp"]
     assert bound, f"{name} was not bound"
     assert done, f"{name} was not settled"

@@ -1,8 +1,8 @@
-"""docs/how-to/migrate-from-hami.md on real Kubernetes: pods that HAMi started, limited by HAMi's variables and files,
-live on under our scheduler and agents.
+"""Test docs/how-to/migrate-from-hami.md on real Kubernetes.
 
-HAMi is played by `device_plugin`, which does to node and pods what HAMi v2.10's plugin does; our own library stands in
-its folder under HAMi's name, and goes by the same variables.
+Pods that HAMi started and that HAMi's variables and files limit must run on under our scheduler and agents.
+`device_plugin` imitates the plugin of HAMi v2.10. Our library takes the place of HAMi's in its folder, and reads the
+same variables.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ MIB = 1 << 20
 CARD_MIB = 81920
 NODE = "node1"
 SLOTS = 10
-"""HAMi's and our chart's default."""
+"""Slots of each card: the default of HAMi's chart and of ours."""
 
 
 class Hami:
-    """What HAMi leaves on a cluster: its folder on the node, its plugin, and the annotations of its scheduler."""
+    """The parts of HAMi on a cluster: its folder on the node, its plugin, and the annotations of its scheduler."""
 
     def __init__(self, system: System) -> None:
         self.system, self.bed = system, system.bed
@@ -51,7 +51,7 @@ class Hami:
         self._make_folder()
 
     def _make_folder(self) -> None:
-        """HAMi's /usr/local/vgpu, over that part of the machine's file system, for this node alone."""
+        """Mount HAMi's /usr/local/vgpu on this node only."""
         upper = self.bed.work / "hami"
         for name in ("upper/vgpu", "work"):
             (upper / name).mkdir(parents=True)
@@ -61,7 +61,7 @@ class Hami:
         self.bed.run(NODE, "mount", "-t", "overlay", "-o", options, "overlay", "/usr/local")
 
     def files(self) -> dict[str, str]:
-        """Every file of its folder, with a digest of those that nobody writes to."""
+        """All files of HAMi's folder, with a digest. Files that programs write to have an empty one."""
         root = self.bed.root(NODE) / HOOK.lstrip("/")
         return {
             str(path.relative_to(root)): ""
@@ -73,7 +73,7 @@ class Hami:
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[None]:
-        """Its plugin runs."""
+        """Run HAMi's plugin during the block."""
         libraries = {
             f"{CONTAINER_LIBRARIES}/{path.name}": f"/{path.relative_to(self.bed.root(NODE))}"
             for path in driver_libraries(self.bed.root(NODE))
@@ -96,7 +96,7 @@ class Hami:
 
         Args:
             body: The pod.
-            lists: (card number, MiB) of each device, for each container that has some: HAMi leaves out the others.
+            lists: (card number, MiB) of each device, for each container with devices. HAMi leaves out all others.
         """
         text = "".join("".join(f"{self.uuids[n]},NVIDIA,{mib},0:" for n, mib in one) + ";" for one in lists)
         now = str(int(time.time()))
@@ -112,14 +112,14 @@ class Hami:
 
 
 def driver_libraries(root: Path) -> list[Path]:
-    """The driver's libraries below the node's driver root."""
+    """The driver's libraries in the node's driver root."""
     found = {path.name: path for path in (root / "opt/nvidia-sim").rglob("lib*.so.1")}
     return list(found.values())
 
 
 @pytest.fixture(scope="module")
 def hami(tools: Tools, module_work: Path) -> Iterator[Hami]:
-    """A node that HAMi has served: three pods of its run, and it is gone."""
+    """A node that HAMi has served: three of its pods run, and its plugin has ended."""
     system = System(module_work, tools, (Node(NODE, "a100x2"),))
     with system.bed:
         system.bed.kubectl("label", "node", NODE, "gpu=on")
@@ -140,13 +140,13 @@ def hami(tools: Tools, module_work: Path) -> Iterator[Hami]:
 
 
 HELD = {0: 30720 + 5120, 1: 5120 + 10240}
-"""MiB that HAMi's pods hold of each card."""
+"""Card number → MiB that HAMi's pods hold on it."""
 SIZES = {"plain": [30720], "two": [5120, 5120], "second": [10240]}
 UNSIGNED = f"{len(SIZES)} unsigned: "
 
 
 def identities(system: System) -> dict[str, list[tuple[str, int]]]:
-    """Containers of HAMi's pods, and how often each was restarted."""
+    """Ids of the containers of HAMi's pods, and their numbers of restarts."""
     return {
         name: [(s["containerID"], s["restartCount"]) for s in system.pod(name)["status"]["containerStatuses"]]
         for name in SIZES
@@ -154,7 +154,7 @@ def identities(system: System) -> dict[str, list[tuple[str, int]]]:
 
 
 def limited(system: System) -> None:
-    """A new process in each of HAMi's pods sees what HAMi gave it, and gets no more."""
+    """Check that a new process in each of HAMi's pods sees the pod's slices and cannot allocate more."""
     for name, sizes in SIZES.items():
         text = system.bed.kubectl("exec", name, "-c", "main", "--", "cuda-probe", "0")
         seen = json.loads([line for line in text.splitlines() if line.startswith("{")][-1])["devices"]
@@ -163,7 +163,7 @@ def limited(system: System) -> None:
 
 
 def test_nothing_restarts_and_all_that_is_held_counts(hami: Hami) -> None:
-    """The change-over, then pods that fit beside HAMi's exactly, on each card."""
+    """Install our chart. Then, on each card, a pod fits that takes exactly the memory that HAMi's pods leave."""
     system, before, files = hami.system, identities(hami.system), hami.files()
     assert {"libvgpu.so", "ld.so.preload"} < set(files), "and a region of each container"
     limited(system)
@@ -192,7 +192,7 @@ def test_nothing_restarts_and_all_that_is_held_counts(hami: Hami) -> None:
 
 
 def test_their_slots_are_theirs(hami: Hami) -> None:
-    """The kubelet gives our pods other slots than HAMi's hold, until all are used."""
+    """The kubelet gives our pods only slots that HAMi's pods do not hold, until all are used."""
     system = hami.system
     left = 2 * SLOTS - sum(len(sizes) for sizes in SIZES.values())
     names = [f"slot{index}" for index in range(left)]
@@ -205,7 +205,7 @@ def test_their_slots_are_theirs(hami: Hami) -> None:
 
 
 def test_what_befalls_a_node_does_not_touch_them(hami: Hami) -> None:
-    """The kubelet restarts, the agent restarts, a container of HAMi's time crashes: it runs again as HAMi left it."""
+    """The kubelet and the agent restart, and a container of HAMi's crashes. It runs again as HAMi set it up."""
     system, before = hami.system, identities(hami.system)
     system.bed.restart(f"kubelet:{NODE}")
     agents.replace(system)
@@ -222,7 +222,7 @@ def test_what_befalls_a_node_does_not_touch_them(hami: Hami) -> None:
 
 
 def test_after_the_last_of_them_signatures_are_required(hami: Hami) -> None:
-    """Their capacity comes back as they end; then no unsigned allocation counts any more, whatever its pod's age."""
+    """When HAMi's pods end, their capacity is free. Then we require signatures, regardless of a pod's age."""
     system = hami.system
     system.delete(*SIZES)
     for number, uuid in enumerate(hami.uuids):

@@ -1,4 +1,4 @@
-"""One small cluster with the chart installed, for what is done to installations."""
+"""Fixtures: one small cluster with the chart installed, for tests that change the installation."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="package")
 def installed(tools: Tools, session_work: Path) -> Iterator[System]:
-    """One node of two A100 with our chart; each test leaves it installed as it was."""
+    """A system of one node with two A100. Each test restores the installation."""
     with System(session_work / "one", tools, (Node("node1", "a100x2"),)) as running:
         yield running
 
 
 @pytest.fixture
 def tidy(installed: System) -> Iterator[System]:
-    """The same; the namespace default is empty afterwards."""
+    """The same system. The namespace default is emptied after each test."""
     yield installed
     installed.clean()

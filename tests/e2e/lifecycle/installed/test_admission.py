@@ -1,4 +1,4 @@
-"""Who may say what a pod was given, and what becomes of pods while our scheduler is away."""
+"""Who may write the annotations of allocations, and what happens to pods while our scheduler is away."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 KEYS: list[str] = json.loads(Path(CHART / "files/system-keys.json").read_text())["keys"]
 FORMED = "hami.io/another-devices-allocated"
-"""A vendor's key that no list has: known by its form."""
+"""A vendor's key that is in no list. The policy knows it by its form."""
 MERGE = "application/merge-patch+json"
 IDLE = container(count=0, command=["sleep", "100000"])
 WHY = "only the scheduler and the node agents set this"
 
 
 def annotated(value: str | None, *keys: str) -> dict[str, Any]:
-    """A merge patch that sets (None: removes) annotations."""
+    """A merge patch that sets annotations; None removes them."""
     return {"metadata": {"annotations": dict.fromkeys(keys, value)}}
 
 
@@ -43,12 +43,12 @@ def binding(name: str, key: str = "", value: str = "x") -> dict[str, Any]:
 
 
 def waiting(name: str) -> dict[str, Any]:
-    """A pod that no scheduler looks at."""
+    """A pod that no scheduler binds."""
     return pod(name, IDLE, schedulerName="nobody")
 
 
 def test_nobody_else_sets_what_a_pod_was_given(tidy: System) -> None:
-    """Not even a cluster admin: on creation, afterwards, by the status, by either way to bind."""
+    """A cluster admin cannot write them either: not on creation, by patch, by the status, or by a Binding."""
     tidy.submit(waiting("plain"))
     for key in [*KEYS, FORMED]:
         attempts = [
@@ -81,12 +81,12 @@ def test_nobody_else_changes_or_takes_away_what_a_pod_was_given(tidy: System) ->
                     tidy.bed.call("PATCH", path, annotated(value, key), MERGE)
     tidy.bed.call("PATCH", f"{PODS}/given", annotated("fine", "example.com/note"), MERGE)
     now = tidy.pod("given")["metadata"]["annotations"]
-    assert now.pop("example.com/note") == "fine", "annotations that are not ours are anybody's"
+    assert now.pop("example.com/note") == "fine", "users may write annotations that are not ours"
     assert now == held
 
 
 def test_the_system_sets_it(tidy: System) -> None:
-    """The scheduler's account may bind with an allocation and write one; the same request of an admin was refused."""
+    """The scheduler's account may bind with an allocation and write one."""
     tidy.submit(waiting("bound"))
     words = ("create", f"--as={SCHEDULER}", "-f", "-", "--raw")
     tidy.bed.kubectl(*words, f"{PODS}/bound/binding", stdin=json.dumps(binding("bound", KEYS[0])))
@@ -99,7 +99,7 @@ def test_the_system_sets_it(tidy: System) -> None:
 
 
 def test_an_agent_writes_its_own_node_alone(tidy: System) -> None:
-    """RBAC can't say so; the policy goes by the node that the agent's token names."""
+    """RBAC cannot express this. The policy uses the node that the agent's token names."""
     bed, note = tidy.bed, {"metadata": {"annotations": {"example.com/note": "x"}}}
     bed.call("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "elsewhere"}})
     try:
@@ -110,7 +110,7 @@ def test_an_agent_writes_its_own_node_alone(tidy: System) -> None:
         assert "of its own node, nothing else" in agent.answer("PATCH", "/api/v1/nodes/elsewhere", note)
         assert "pods of its own node, no others" in agent.answer("PATCH", f"{PODS}/far", note)
         assert "pods of its own node, no others" in agent.answer("DELETE", f"{PODS}/far")
-        # A token that names no node (made by hand, or of an old cluster) writes nothing at all.
+        # A token without a node (made by hand, or by an old cluster) must not write at all.
         assert "token names no node" in Agent(tidy, "").answer("PATCH", "/api/v1/nodes/node1", note)
     finally:
         bed.call("DELETE", "/api/v1/nodes/elsewhere")
@@ -129,7 +129,7 @@ except urllib.error.HTTPError as error:
 
 
 class Agent:
-    """Speaks with a token of the agents' account, of one of its pods or of none."""
+    """Sends requests with a token of the agents' account, for one of its pods or for none."""
 
     def __init__(self, system: System, name: str) -> None:
         of_pod = ("--bound-object-kind=Pod", f"--bound-object-name={name}") if name else ()
@@ -137,13 +137,13 @@ class Agent:
         self.token, self.bed = system.bed.kubectl(*words).strip(), system.bed
 
     def answer(self, method: str, path: str, body: object = None) -> str:
-        """Why a request was refused; empty: it was not."""
+        """Why a request was refused; empty if it was not."""
         said = [f"https://10.200.0.1{path}", method, self.token, f"{self.bed.work}/pki/ca.crt", body]
         return self.bed.run("cp", sys.executable, "-I", "-c", REQUEST, stdin=json.dumps(said)).stdout.strip()
 
 
 def test_while_the_scheduler_is_away_only_pods_that_name_a_device_wait(tidy: System) -> None:
-    """They are refused, since they must not come round the webhook; no other pod notices."""
+    """They are refused, because they must not bypass the webhook. All other pods are admitted."""
     bed = tidy.bed
     scale = ("scale", "deployment/hami-scheduler", "-n", NAMESPACE)
     bed.kubectl(*scale, "--replicas=0")

@@ -1,4 +1,4 @@
-"""Upgrade, rollback, uninstall, install anew: what they change, what they leave, and that no running pod notices."""
+"""Upgrade, rollback, uninstall and install again: what changes, what is left, and that running pods do not notice."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ CARD_MIB = 81920
 ONCE_MORE = "localhost/hami/agent-nvidia:once-more"
 
 KEPT = {
-    # A scheduler installed anew signs on with the same keys, and agents know those that running pods were signed with.
+    # A new installation signs with the same keys. Its agents need the keys with which running pods were signed.
     f"secrets {NAMESPACE}/hami-scheduler-signing",
     f"configmaps {NAMESPACE}/hami-signing-keys",
     f"secrets {NAMESPACE}/hami-scheduler-tls",
-    # Who led last (its number of changes goes into signatures), and when each agent was last alive.
+    # The Lease's number of leaders, which is the epoch in signatures, and each agent's last sign of life.
     f"leases.coordination.k8s.io {NAMESPACE}/hami-scheduler",
     f"leases.coordination.k8s.io {NAMESPACE}/hami-agent-node1",
-    # Kubernetes' own, of every namespace.
+    # Kubernetes' own objects of every namespace.
     f"namespaces /{NAMESPACE}",
     f"configmaps {NAMESPACE}/kube-root-ca.crt",
     f"serviceaccounts {NAMESPACE}/default",
 }
-"""What `helm uninstall` leaves; docs/how-to/install.md says how to remove it and why it stays."""
+"""Objects that `helm uninstall` leaves. docs/how-to/install.md says why, and how to remove them."""
 NODE_ANNOTATIONS = {"hami.io/node-nvidia-register", "hami.io/agent-mode"}
 NODE_LABELS = {"hami.io/agent-nvidia"}
 
@@ -50,7 +50,7 @@ def witnesses(tidy: System) -> Witnesses:
 
 
 class Witnesses:
-    """Pods that were there before; nothing that is done to the installation may be noticed in them."""
+    """Pods that run during a change of the installation. They must not notice it."""
 
     def __init__(self, system: System) -> None:
         self.system = system
@@ -67,7 +67,7 @@ class Witnesses:
         return {name: (status["containerID"], status["restartCount"]) for name, status in statuses.items()}
 
     def undisturbed(self) -> None:
-        """They run as before, in the same containers, and a new process in each is still limited."""
+        """Check that they run in the same containers, and that a new process in each is still limited."""
         assert self._identities() == self.identities
         assert self.system.problems(*self.sizes) == []
         for name, memory in self.sizes.items():
@@ -77,7 +77,7 @@ class Witnesses:
             assert 0 < card["allocated_bytes"] <= memory * MIB
 
     def counted(self) -> None:
-        """A pod fits beside them exactly, and nothing more on that card."""
+        """Check that exactly the rest of their card can be booked."""
         ((uuid, _),) = booked(self.system.pod("first"))["main"]
         there = {"nvidia.com/use-gpuuuid": uuid}
         left = CARD_MIB - sum(self.sizes.values())
@@ -92,18 +92,18 @@ class Witnesses:
 
 
 def revision(system: System) -> int:
-    """The release's latest revision."""
+    """Number of the release's latest revision."""
     return int(json.loads(system.bed.helm("history", RELEASE, "-n", NAMESPACE, "-o", "json"))[-1]["revision"])
 
 
 def roll_back(system: System, to: int) -> None:
-    """Go back to a revision and wait until it serves."""
+    """Roll back to a revision and wait until it serves."""
     system.bed.helm("rollback", RELEASE, str(to), "-n", NAMESPACE, "--wait", "--timeout", "120s")
     system.ready()
 
 
 def test_changed_values_and_back(witnesses: Witnesses) -> None:
-    """An upgrade that changes the slots a card is offered as; then a rollback."""
+    """An upgrade that changes the number of slots of each card; then a rollback."""
     system = witnesses.system
     before, slots = revision(system), allocatable(system.bed, "node1", RESOURCE)
     system.install(devicePlugin={"deviceSplitCount": slots // 4})
@@ -116,7 +116,7 @@ def test_changed_values_and_back(witnesses: Witnesses) -> None:
 
 
 def test_a_vendors_package_is_upgraded_while_pods_run(witnesses: Witnesses) -> None:
-    """Another image of the agent, and with it of the interposer: what runs keeps the library it was started with."""
+    """A new image of the agent also has a new interposer. Running containers keep the library that they loaded."""
     system = witnesses.system
     ctr = str(system.tools.containerd_bin / "ctr")
     tag = ("-a", "/run/containerd/containerd.sock", "-n", "k8s.io", "images", "tag", "--force")
@@ -134,7 +134,7 @@ def test_a_vendors_package_is_upgraded_while_pods_run(witnesses: Witnesses) -> N
 
 @pytest.mark.parametrize("line", ["3", "4"])
 def test_uninstalled_and_installed_anew(tidy: System, line: str) -> None:
-    """Nothing that acts is left, pods run on with their limits, and the next installation takes them over."""
+    """No program of ours is left, pods run on with their limits, and the next installation takes them over."""
     system = tidy
     helm = bed_tools.locate(bed_tools.RECIPES[f"helm-{line}"]) / "helm"
     witnesses = Witnesses(system)
@@ -148,7 +148,7 @@ def test_uninstalled_and_installed_anew(tidy: System, line: str) -> None:
     system.bed.wait("nothing but what is kept is left", lambda: left_of(system) <= KEPT or left_of(system) - KEPT, 30)
     assert left_of(system) - KEPT == set()
     witnesses.undisturbed()
-    # Nobody gives devices now, so nobody gets any: the pod waits, and so would a container that restarts.
+    # Without an agent no container gets devices: a new pod waits, and so does a container that restarts.
     system.bed.wait("no slots", lambda: allocatable(system.bed, "node1", RESOURCE) == 0)
     system.submit(pod("meanwhile", container(memory=1000)))
     system.bed.wait(
@@ -165,11 +165,11 @@ def test_uninstalled_and_installed_anew(tidy: System, line: str) -> None:
     witnesses.undisturbed()
     witnesses.counted()
     system.running("again", timeout=90)
-    assert system.problems("again") == [], "a container that ended meanwhile has its own slice again"
+    assert system.problems("again") == [], "a container that ended before has its own slice again"
 
 
 def test_what_is_kept_can_be_removed(tidy: System) -> None:
-    """The commands of the how-to, after the last pod: nothing of ours is left, and an installation starts afresh."""
+    """The how-to's commands, after the last pod, remove all our objects. A new installation then works."""
     system = tidy
     system.bed.helm("uninstall", RELEASE, "-n", NAMESPACE, "--wait", "--timeout", "120s")
     system.bed.wait("our pods end", lambda: not system.bed.pods(namespace=NAMESPACE), 90)
@@ -186,7 +186,7 @@ def test_what_is_kept_can_be_removed(tidy: System) -> None:
     system.bed.wait("nothing is left", lambda: left_of(system) == own, 30)
     node = system.bed.call("GET", "/api/v1/nodes/node1")["metadata"]
     assert not [key for key in {**node["annotations"], **node["labels"]} if "hami.io/" in key]
-    # Records of the last pods stay as long as the kubelet's checkpoint lists these; nothing else would take them away.
+    # Records stay while the kubelet's checkpoint lists their pods. Without an agent, remove them by hand.
     system.bed.run("node1", "sh", "-c", "rm -rf /var/lib/hami/* /var/run/cdi/hami-*.json")
     system.install()
     system.submit(pod("fresh", container(memory=1000)))
@@ -195,17 +195,17 @@ def test_what_is_kept_can_be_removed(tidy: System) -> None:
 
 
 def run(system: System, helm: Path, *words: str) -> None:
-    """Run a helm of another line against the bed."""
+    """Run a given helm program against the bed."""
     home = {"KUBECONFIG": f"{system.bed.work}/kubeconfig/admin", "HOME": f"{system.bed.work}/helm"}
     system.bed.run("cp", str(helm), *words, timeout=200, env=home)
 
 
 def left_of(system: System) -> set[str]:
-    """What is in the cluster that was not there before the first installation, as far as it can be ours."""
+    """Objects of the cluster with "hami" in their names."""
     return {text for text in objects(system.bed) if "hami" in text.partition(" ")[2]}
 
 
 def waiting_reason(system: System, name: str) -> str:
-    """Why a pod's container waits."""
+    """Reason why a pod's container waits."""
     (status,) = system.pod(name)["status"]["containerStatuses"]
     return str(status["state"].get("waiting", {}).get("reason", ""))

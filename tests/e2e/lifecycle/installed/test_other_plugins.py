@@ -1,4 +1,4 @@
-"""Device plugins of others on the same node."""
+"""Other device plugins on the same node."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SLOTS = ["foo-1", "foo-2", "foo-3"]
 
 
 def with_foo(body: dict[str, Any], count: int) -> dict[str, Any]:
-    """A container that asks for foos too."""
+    """A container that also asks for devices of the other plugin."""
     limits = body["resources"]["limits"] | {FOO: count}
     return body | {"resources": {"limits": limits}}
 
 
 def foo_of(system: System, uid: str, name: str) -> tuple[set[str], str]:
-    """The foos a container has by the kubelet's checkpoint, and by the variable in its OCI specification."""
+    """A container's devices of the other plugin: by the kubelet's checkpoint, and by its OCI specification."""
     file = system.bed.root("node1") / "var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
     for entry in json.loads(file.read_bytes())["Data"]["PodDeviceEntries"]:
         if (entry["PodUID"], entry["ContainerName"], entry["ResourceName"]) == (uid, name, FOO):
@@ -38,7 +38,7 @@ def foo_of(system: System, uid: str, name: str) -> tuple[set[str], str]:
 
 
 def test_each_plugin_serves_its_own(tidy: System) -> None:
-    """One container with devices of both, one of each alone; over a restart of our agent."""
+    """Three containers have devices of both plugins, of ours, and of the other. They survive a restart of our agent."""
     with plugins.running(tidy.bed, "node1", Settings(FOO, SLOTS)):
         tidy.submit(
             pod(
@@ -62,17 +62,17 @@ def test_each_plugin_serves_its_own(tidy: System) -> None:
     tidy.bed.wait("theirs is gone", lambda: plugins.allocatable(tidy.bed, "node1", FOO) == 0)
     tidy.submit(pod("without", container(memory=1000)))
     tidy.running("without")
-    assert tidy.problems("mixed", "without") == [], "their plugin's end is nothing to ours"
+    assert tidy.problems("mixed", "without") == [], "the end of the other plugin does not affect ours"
 
 
 def foos(system: System, now: dict[str, Any]) -> set[str]:
-    """The foos of the mixed pod."""
+    """All devices of the other plugin in the mixed pod."""
     uid = now["metadata"]["uid"]
     return foo_of(system, uid, "both")[0] | foo_of(system, uid, "theirs")[0]
 
 
 def check(system: System, now: dict[str, Any]) -> None:
-    """Every container has its own of each kind."""
+    """Check that every container has its own devices of each plugin."""
     assert system.problems("mixed") == []
     assert len(foos(system, now)) == 2
     uid = now["metadata"]["uid"]

@@ -1,4 +1,4 @@
-"""Our roles are exactly what is used: no request is denied, and nothing is granted that nobody asks for."""
+"""Our roles grant exactly what is used: no request is denied, and no permission is unused."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ LOCK = "cambricon.com/dsmlu.lock"
 
 NEEDED_ELSEWHERE = {
     Permission(SCHEDULER, "", "pods", "get"): "reads a pod whose Binding was not answered in time",
-    Permission(AGENT, "", "events", "patch"): "counts up an event that is said again",
-    Permission(AGENT, "", "pods", "patch"): "asks the kubelet again after a refusal; ends the phase allocating",
-    Permission(AGENT, "", "pods", "delete"): "sends a pod away whose devices can't be right, as in serial mode",
+    Permission(AGENT, "", "events", "patch"): "counts up a repeated event",
+    Permission(AGENT, "", "pods", "patch"): "makes the kubelet try again after a refusal; ends the phase allocating",
+    Permission(AGENT, "", "pods", "delete"): "evicts a pod whose devices cannot be right, as in serial mode",
 }
-"""Granted and not used in what this test does: each with who needs it. The last two are seen in `test_serial`."""
+"""Permissions that are granted but not used in this test, and their purpose. `test_serial` uses the last two."""
 NAMES = {"secrets": ("hami-scheduler-tls", "hami-scheduler-signing"), "configmaps": ("hami-signing-keys",)}
 
 
 @pytest.mark.smoke
 def test_nothing_that_is_asked_for_is_denied(clean: System) -> None:
-    """Since the shared cluster began, whatever was done to it; a pod that is bound and one that is not among it."""
+    """All requests since the start of the shared cluster count. The test adds a pod that fits and one that does not."""
     clean.submit(pod("bound", container(memory=1000)), pod("unfit", container(memory=999_999)))
     clean.running("bound")
     clean.bed.wait("a reason", lambda: "FailedScheduling" in clean.bed.kubectl("describe", "pod", "unfit"))
@@ -44,14 +44,14 @@ def test_nothing_that_is_asked_for_is_denied(clean: System) -> None:
 
 
 def test_what_is_granted_is_what_is_used(tidy: System) -> None:
-    """Everything since the cluster began counts; what may not have happened yet is made to happen."""
+    """All requests since the start of the cluster count. The test causes those that may not have happened yet."""
     bed = tidy.bed
-    # Bind; an event said once, and again.
+    # A Bind, an event, and the repetition of an event.
     tidy.submit(pod("bound", container(memory=1000)), pod("unfit", container(memory=999_999)))
     tidy.running("bound")
-    # A pod that came round the webhook and our scheduler is refused by the agent: an event.
+    # The agent refuses a pod that bypassed the webhook and our scheduler, with an event.
     tidy.submit(pod("round", container(memory=1000), labels={"hami.io/webhook": "ignore"}, nodeName="node1"))
-    # Credentials that are damaged are made anew, and a webhook configuration that lost its authority gets it back.
+    # The scheduler replaces damaged credentials, and restores the authority in its webhook configuration.
     for kind, names in NAMES.items():
         for name in names:
             damage(tidy, kind, name)
@@ -59,15 +59,15 @@ def test_what_is_granted_is_what_is_used(tidy: System) -> None:
         bed.wait("everything granted was used", lambda: used_up(tidy), 90, poll=3)
     assert denied(uses(bed)) == set()
     assert borrowed(granted(bed), uses(bed)) == set()
-    assert set(NEEDED_ELSEWHERE) <= granted(bed), "an exception for what is not granted any more"
+    assert set(NEEDED_ELSEWHERE) <= granted(bed), "an exception names a permission that is no longer granted"
     tidy.ready()
     tidy.submit(pod("after", container(memory=1000)))
-    tidy.running("after", timeout=150)  # once the kubelet has brought the new key to the agent
+    tidy.running("after", timeout=150)  # the kubelet must first bring the new key to the agent
 
 
 @contextlib.contextmanager
 def another_vendors_node(system: System) -> Iterator[None]:
-    """A node with cards of a vendor whose own plugin waits for a lock on it (there is no kubelet), and a pod bound."""
+    """A node object with cards of a vendor that locks nodes, and a pod bound to it. The node has no kubelet."""
     meta = {"name": "mlus", "labels": {"cards": "mlu"}}
     capacity = {"cpu": "1", "memory": "1Gi", "pods": "9", MLU: "10"} | MLU_AMOUNTS
     system.bed.call("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": meta})
@@ -87,19 +87,19 @@ def another_vendors_node(system: System) -> Iterator[None]:
 
 
 def used_up(system: System) -> bool:
-    """Whether nothing granted is left; the pod that does not fit is tried again, so that the same is said again."""
+    """Whether all permissions have been used. It makes the scheduler try the unfit pod again, to repeat its event."""
     note = {"metadata": {"annotations": {"example.com/tried": str(time.monotonic())}}}
     system.bed.call("PATCH", f"{PODS}/unfit", note, "application/merge-patch+json")
     return not left(system)
 
 
 def left(system: System) -> set[Permission]:
-    """What is granted and was not used so far, but for what is needed elsewhere."""
+    """Permissions that are granted but were not used so far, without those of `NEEDED_ELSEWHERE`."""
     return unused(granted(system.bed), uses(system.bed)) - set(NEEDED_ELSEWHERE)
 
 
 def damage(system: System, kind: str, name: str) -> None:
-    """Take all entries away."""
+    """Empty all entries of a secret or configmap."""
     path = f"/api/v1/namespaces/{NAMESPACE}/{kind}/{name}"
     entries = dict.fromkeys(system.bed.call("GET", path)["data"], "")
     system.bed.call("PATCH", path, {"data": entries}, "application/merge-patch+json")
