@@ -94,23 +94,23 @@ class Course:
                 self.denied[name] = str(error)
             deadline = time.monotonic() + POD_LIMIT_S
             while time.monotonic() < deadline:
-                await self._look()
+                await self._refresh()
                 yield self._snapshot(f"waiting for {name}")
-                if self._settled(pod):
+                if self._is_finished(pod):
                     break
                 await asyncio.sleep(POLL_S)
-        await self._look()
+        await self._refresh()
         yield self._snapshot("done")
 
     def verdicts(self) -> list[PodVerdict]:
         """Judge every pod."""
         return [self._judge(pod) for pod in self.pods]
 
-    # --- looking ----------------------------------------------------------------------------------------------
+    # --- reading the cluster ------------------------------------------------------------------------------------
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         self.seen = await self.stage.pods()
-        await self._look_at_nodes()
+        await self._read_devices()
         for pod in self.pods:
             name = pod["metadata"]["name"]
             if name not in self.seen:
@@ -118,7 +118,7 @@ class Course:
             for ask in self.asks(name):
                 if ask.reports and (name, ask.container) not in self.reports:
                     await self._read_report(name, ask.container)
-                await self._look_into(pod, ask)
+                await self._record_given(pod, ask)
         listing = await self.stage.call("GET", "/api/v1/namespaces/default/events")
         said = [(item["involvedObject"].get("name", ""), item.get("message", "")) for item in listing["items"]]
         self.events = list(dict.fromkeys(f"{name}: {message}" for name, message in said))
@@ -132,13 +132,13 @@ class Course:
                 self._asks[name] = []  # the scheduler reports the error in the pod's status
         return self._asks.get(name, [])
 
-    async def _look_at_nodes(self) -> None:
+    async def _read_devices(self) -> None:
         for item in (await self.stage.call("GET", "/api/v1/nodes"))["items"]:
             node = msgspec.json.decode(json.dumps(item), type=Node)
             found = self.stage.loaded.register(node_facts(node)).devices.values()
             self._devices[node.metadata.name] = tuple(device for devices in found for device in devices or ())
 
-    async def _look_into(self, pod: Manifest, ask: Ask) -> None:
+    async def _record_given(self, pod: Manifest, ask: Ask) -> None:
         """Record what a container has been given so far."""
         name = pod["metadata"]["name"]
         given = Given(slices=self._slices(name, ask))
@@ -180,7 +180,7 @@ class Course:
                 self.reports[pod, container] = report
                 self.holders[int(report["pid"])] = pod
 
-    def _settled(self, pod: Manifest) -> bool:
+    def _is_finished(self, pod: Manifest) -> bool:
         name = pod["metadata"]["name"]
         if name in self.denied:
             return True
@@ -190,7 +190,7 @@ class Course:
         phase, refusal = now.get("status", {}).get("phase", ""), refusal_of(now)
         if self._is_refused(name):
             return bool(refusal)
-        if phase in ENDED or (refusal and self._lasts(name, "refused", REFUSED_S)):
+        if phase in ENDED or (refusal and self._has_lasted(name, "refused", REFUSED_S)):
             return True
         if phase != "Running":
             return False
@@ -199,9 +199,9 @@ class Course:
         found = self.asks(name)
         measured = all((name, ask.container) in self.reports for ask in found if ask.reports)
         is_ours = bool(found) and all(ask.reports for ask in found)
-        return measured and (is_ours or self._lasts(name, "runs", RUN_S))
+        return measured and (is_ours or self._has_lasted(name, "runs", RUN_S))
 
-    def _lasts(self, name: str, what: str, seconds: float) -> bool:
+    def _has_lasted(self, name: str, what: str, seconds: float) -> bool:
         """Whether a condition of a pod has held for so many seconds. Call it each time the condition holds."""
         now = time.monotonic()
         return now - self._since.setdefault((name, what), now) >= seconds

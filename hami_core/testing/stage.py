@@ -149,7 +149,7 @@ class Stage:
     cluster: Cluster = field(init=False, repr=False)
     parts: dict[str, Part] = field(init=False, default_factory=dict, repr=False)
     session: aiohttp.ClientSession = field(init=False, repr=False)
-    _stand_in: asyncio.Task[None] | None = field(init=False, default=None, repr=False)
+    _bind_finisher: asyncio.Task[None] | None = field(init=False, default=None, repr=False)
 
     # --- life ------------------------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class Stage:
             await self._register_webhook()
             await self._nodes_ready()
             if len(self.agent_vendors) < len(self.vendors):
-                self._stand_in = asyncio.create_task(self._finish_binds())
+                self._bind_finisher = asyncio.create_task(self._finish_binds())
         except BaseException:
             await self.close()
             raise
@@ -194,9 +194,9 @@ class Stage:
 
     async def close(self) -> None:
         """Stop our processes, then the cluster."""
-        if self._stand_in is not None:
-            self._stand_in.cancel()
-            await asyncio.gather(self._stand_in, return_exceptions=True)
+        if self._bind_finisher is not None:
+            self._bind_finisher.cancel()
+            await asyncio.gather(self._bind_finisher, return_exceptions=True)
         for part in self.parts.values():
             part.signal(signal.SIGTERM)
         for part in self.parts.values():

@@ -281,7 +281,7 @@ def test_a_node_is_added_and_gets_an_image(bed: Bed) -> None:
         pass
 
 
-def test_what_does_not_come_is_explained(bed: Bed) -> None:
+def test_wait_that_times_out_explains_why(bed: Bed) -> None:
     """A wait that times out reports its purpose, the last value, and a description of the cluster."""
     bed.apply(pod("stuck", nodeSelector={"no": "such"}))
     try:

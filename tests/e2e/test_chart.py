@@ -293,11 +293,11 @@ def asks(kind: str, section: str, resource: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "resource", ["nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/priority", "cambricon.com/vmlu"]
 )
-def test_a_pod_that_names_a_device_is_refused_while_the_webhook_is_away(installed, kind, section, resource):
+def test_pod_with_devices_is_refused_without_webhook(installed, kind, section, resource):
     assert "failed calling webhook" in refused(installed, asks(kind, section, resource))
 
 
-def test_other_pods_do_not_notice(installed):
+def test_other_pods_are_admitted_without_webhook(installed):
     assert refused(installed, plain("a")) == ""
     assert refused(installed, asks("app", "limits", "cpu")) == ""
     assert refused(installed, asks("app", "limits", "example.com/gpu")) == ""
@@ -320,7 +320,7 @@ def test_policies_are_without_type_errors(installed):
 
 
 @pytest.mark.parametrize("key", [*SYSTEM["keys"], "hami.io/new-devices-allocated"])
-def test_nobody_sets_what_only_the_system_sets(installed, key):
+def test_users_cannot_set_system_annotations(installed, key):
     told = refused(installed, plain("forged", **{key: "x", "other": "y"}))
     assert key in told
     assert "only the scheduler and the node agents set this" in told
@@ -364,7 +364,7 @@ def mark(
 
 
 @pytest.mark.parametrize("value", ["failed", None])
-def test_what_the_system_set_can_be_neither_changed_nor_taken_away(installed, pod, value):
+def test_system_annotations_cannot_be_changed_or_removed(installed, pod, value):
     with pytest.raises(BedError, match="only the scheduler and the node agents set this"):
         mark(installed, pod, {"hami.io/bind-phase": value})
     mark(installed, pod, {"mine": "too"})

@@ -114,7 +114,7 @@ def test_a_cordoned_card_takes_nothing_new_and_keeps_what_it_has(clean: System, 
     clean.bed.wait("the reason", lambda: "CardCordoned" in clean.bed.kubectl("describe", "pod", "both"))
 
 
-def test_kube_schedulers_own_preferences_decide_among_fitting_nodes(clean: System) -> None:
+def test_affinity_and_spread_decide_among_fitting_nodes(clean: System) -> None:
     preferred = {
         "nodeAffinity": {
             "preferredDuringSchedulingIgnoredDuringExecution": [
@@ -157,7 +157,7 @@ def test_kube_schedulers_own_preferences_decide_among_fitting_nodes(clean: Syste
     assert sorted(nodes) == ["node1", "node1", "node2", "node2"]
 
 
-def test_containers_that_restart_keep_their_slice_over_a_kubelet_restart(clean: System) -> None:
+def test_restarting_containers_keep_slices_over_kubelet_restart(clean: System) -> None:
     """They run again with their own slice. Until the agent has registered again, they wait."""
     again = container(memory=1234, command=["cuda-probe", "look", "2"])
     clean.submit(*[pod(f"loop{i}", again, restartPolicy="Always", node="node1") for i in range(3)])

@@ -235,7 +235,7 @@ def test_pods_without_devices_pass_by(clean: System) -> None:
     clean.phase("plain", "Succeeded", "Failed", "Running")
 
 
-def test_a_pod_that_came_round_the_webhook_is_refused_at_the_node(clean: System) -> None:
+def test_pod_that_bypassed_the_webhook_is_refused_at_the_node(clean: System) -> None:
     clean.submit(pod("round", container(memory=None, count=1), labels={"hami.io/webhook": "ignore"}))
     now = clean.pod("round")
     assert now["spec"]["schedulerName"] == "default-scheduler"
@@ -265,7 +265,7 @@ def test_quota_bounds_a_namespace(clean: System) -> None:
     assert "quota" in refused
 
 
-def test_stay_is_what_the_suite_thinks_it_is(clean: System) -> None:
+def test_client_reports_a_whole_cards_true_size(clean: System) -> None:
     """The test programs report the true size of a card without limits."""
     clean.submit(pod("truth", container(memory=None, command=STAY)))
     clean.running("truth")

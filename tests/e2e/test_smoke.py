@@ -73,6 +73,6 @@ def test_a_whole_card_has_no_interposer(clean: System) -> None:
     assert clean.problems("erin") == []
 
 
-def test_an_amount_that_is_none_is_refused_by_name(clean: System) -> None:
+def test_negative_amount_is_refused_by_resource_name(clean: System) -> None:
     with pytest.raises(ApiRefused, match=r"nvidia.com/gpumem"):
         clean.submit(pod("mallory", container(memory=-1)))

@@ -80,7 +80,7 @@ def pods() -> dict[str, dict[str, Any]]:
     return found
 
 
-def test_its_pods_get_their_cards_and_nobody_is_accused(acme: System) -> None:
+def test_pods_get_their_cards_without_false_warnings(acme: System) -> None:
     wanted = pods()
     acme.submit(*wanted.values())
     acme.running("pair", "old", timeout=120)
@@ -103,7 +103,7 @@ def events(system: System, pod: str) -> list[str]:
     return [f"{item['reason']}: {item['message']}" for item in system.bed.call("GET", path)["items"]]
 
 
-def test_its_agent_is_one_of_ours_to_the_policies(acme: System) -> None:
+def test_policies_name_the_agents_account(acme: System) -> None:
     """The policies name the account that the chart created for the agent."""
     path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/component=hami-agent-acme"
     [agent] = acme.bed.call("GET", path)["items"]

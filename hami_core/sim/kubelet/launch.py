@@ -238,7 +238,7 @@ def _make_root(folder: str, spec: Spec) -> str:
     return root
 
 
-def _stand_in(entry: dict[str, Any], link: str) -> None:
+def _link_in_place_of_mount(entry: dict[str, Any], link: str) -> None:
     """Creates a link in place of a mount. A writable file gets a hard link: some programs refuse symbolic links."""
     if not entry.get("read_only", True):
         try:
@@ -259,7 +259,7 @@ def _make_links(folder: str, spec: Spec) -> str:
         link = root + os.path.normpath(entry["target"])
         os.makedirs(os.path.dirname(link), exist_ok=True)
         if not os.path.lexists(link):
-            _stand_in(entry, link)
+            _link_in_place_of_mount(entry, link)
     preload = f"{root}/etc/ld.so.preload"
     if os.path.exists(preload):
         with open(preload, encoding="utf-8") as file:

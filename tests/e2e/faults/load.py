@@ -118,7 +118,7 @@ class Load:
             now = self.system.pods(SELECTOR)
             if self._churning:
                 self._churn()
-            left = {name: why for name, p in list(self.ledger.items()) if (why := self._tend(p, now.get(name)))}
+            left = {name: why for name, p in list(self.ledger.items()) if (why := self._reconcile(p, now.get(name)))}
         except BedError as error:
             self._unanswered(error)
             return {"": str(error)}
@@ -139,7 +139,7 @@ class Load:
         new = promise(self._rng, f"load-{self.seed}-{self._count}", node, self.system.bed.tools.minor)
         self.ledger[new.name] = new
 
-    def _tend(self, mine: Promise, now: dict[str, Any] | None) -> str:
+    def _reconcile(self, mine: Promise, now: dict[str, Any] | None) -> str:
         """Bring one pod closer to the wanted state. Returns why it is not there yet."""
         if now is None:
             return self._make(mine) if mine.wanted else ""
@@ -154,7 +154,7 @@ class Load:
             self._delete(mine)
             return "made anew"
         if not mine.looked_at and (phase == "Succeeded" or _is_ready(now)):
-            self._look(mine, now)
+            self._compare_with_booking(mine, now)
         if not mine.wanted:
             if not now["metadata"].get("deletionTimestamp"):
                 self._delete(mine)
@@ -186,7 +186,7 @@ class Load:
             if error.status != 404:
                 raise
 
-    def _look(self, mine: Promise, now: dict[str, Any]) -> None:
+    def _compare_with_booking(self, mine: Promise, now: dict[str, Any]) -> None:
         """Check that a pod's programs saw what was booked, and that this is what the pod asked for."""
         slices = booked(now)
         for part in [*mine.body["spec"].get("initContainers", []), *mine.body["spec"]["containers"]]:

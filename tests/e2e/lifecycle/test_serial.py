@@ -88,7 +88,7 @@ def test_each_pod_gets_its_own_slice_one_at_a_time(without_cdi: System) -> None:
     assert all(done < begun for (_, done), (begun, _) in pairwise(turns)), "the next was bound when one was settled"
 
 
-def test_it_is_remembered(without_cdi: System) -> None:
+def test_new_agent_continues_in_serial_mode(without_cdi: System) -> None:
     """A new agent continues in serial mode. Running pods keep their slices when their containers restart."""
     system = without_cdi
     system.submit(pod("lasting", container(memory=1500), restartPolicy="Always"))

@@ -162,7 +162,7 @@ def limited(system: System) -> None:
         assert all(0 < card["allocated_bytes"] <= card["total_bytes"] for card in seen)
 
 
-def test_nothing_restarts_and_all_that_is_held_counts(hami: Hami) -> None:
+def test_change_to_our_chart_keeps_hamis_pods_and_counts_them(hami: Hami) -> None:
     """Install our chart. Then, on each card, a pod fits that takes exactly the memory that HAMi's pods leave."""
     system, before, files = hami.system, identities(hami.system), hami.files()
     assert {"libvgpu.so", "ld.so.preload"} < set(files), "and a region of each container"
@@ -191,7 +191,7 @@ def test_nothing_restarts_and_all_that_is_held_counts(hami: Hami) -> None:
     assert hami.files() == files
 
 
-def test_their_slots_are_theirs(hami: Hami) -> None:
+def test_kubelet_gives_only_free_slots(hami: Hami) -> None:
     """The kubelet gives our pods only slots that HAMi's pods do not hold, until all are used."""
     system = hami.system
     left = 2 * SLOTS - sum(len(sizes) for sizes in SIZES.values())
@@ -204,7 +204,7 @@ def test_their_slots_are_theirs(hami: Hami) -> None:
     system.delete("none-left", *names)
 
 
-def test_what_befalls_a_node_does_not_touch_them(hami: Hami) -> None:
+def test_hamis_pods_survive_restarts_and_crashes(hami: Hami) -> None:
     """The kubelet and the agent restart, and a container of HAMi's crashes. It runs again as HAMi set it up."""
     system, before = hami.system, identities(hami.system)
     system.bed.restart(f"kubelet:{NODE}")

@@ -1,4 +1,4 @@
-"""Who may write the annotations of allocations, and what happens to pods while our scheduler is away."""
+"""Tests of who may write the annotations of allocations, and of what happens to pods while our scheduler is away."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def waiting(name: str) -> dict[str, Any]:
     return pod(name, IDLE, schedulerName="nobody")
 
 
-def test_nobody_else_sets_what_a_pod_was_given(tidy: System) -> None:
+def test_users_cannot_write_allocations(tidy: System) -> None:
     """A cluster admin cannot write them either: not on creation, by patch, by the status, or by a Binding."""
     tidy.submit(waiting("plain"))
     for key in [*KEYS, FORMED]:
@@ -68,7 +68,7 @@ def test_nobody_else_sets_what_a_pod_was_given(tidy: System) -> None:
     assert "nodeName" not in now["spec"]
 
 
-def test_nobody_else_changes_or_takes_away_what_a_pod_was_given(tidy: System) -> None:
+def test_users_cannot_change_or_remove_allocations(tidy: System) -> None:
     tidy.submit(pod("given", container(memory=2000)))
     (now,) = tidy.running("given")
     held = now["metadata"]["annotations"]
@@ -85,7 +85,7 @@ def test_nobody_else_changes_or_takes_away_what_a_pod_was_given(tidy: System) ->
     assert now == held
 
 
-def test_the_system_sets_it(tidy: System) -> None:
+def test_scheduler_account_writes_allocations(tidy: System) -> None:
     """The scheduler's account may bind with an allocation and write one."""
     tidy.submit(waiting("bound"))
     words = ("create", f"--as={SCHEDULER}", "-f", "-", "--raw")
@@ -98,7 +98,7 @@ def test_the_system_sets_it(tidy: System) -> None:
     assert tidy.pod("bound")["metadata"]["annotations"][KEYS[0]] == "y"
 
 
-def test_an_agent_writes_its_own_node_alone(tidy: System) -> None:
+def test_agent_writes_only_its_own_node(tidy: System) -> None:
     """RBAC cannot express this. The policy uses the node that the agent's token names."""
     bed, note = tidy.bed, {"metadata": {"annotations": {"example.com/note": "x"}}}
     bed.call("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "elsewhere"}})
@@ -142,7 +142,7 @@ class Agent:
         return self.bed.run("cp", sys.executable, "-I", "-c", REQUEST, stdin=json.dumps(said)).stdout.strip()
 
 
-def test_while_the_scheduler_is_away_only_pods_that_name_a_device_wait(tidy: System) -> None:
+def test_without_scheduler_only_pods_with_devices_are_refused(tidy: System) -> None:
     """They are refused, because they must not bypass the webhook. All other pods are admitted."""
     bed = tidy.bed
     scale = ("scale", "deployment/hami-scheduler", "-n", NAMESPACE)

@@ -32,7 +32,7 @@ NAMES = {"secrets": ("hami-scheduler-tls", "hami-scheduler-signing"), "configmap
 
 
 @pytest.mark.smoke
-def test_nothing_that_is_asked_for_is_denied(clean: System) -> None:
+def test_no_request_of_ours_is_denied(clean: System) -> None:
     """All requests since the start of the shared cluster count. The test adds a pod that fits and one that does not."""
     clean.submit(pod("bound", container(memory=1000)), pod("unfit", container(memory=999_999)))
     clean.running("bound")
@@ -43,7 +43,7 @@ def test_nothing_that_is_asked_for_is_denied(clean: System) -> None:
     assert borrowed(granted(clean.bed), done) == set()
 
 
-def test_what_is_granted_is_what_is_used(tidy: System) -> None:
+def test_every_granted_permission_is_used(tidy: System) -> None:
     """All requests since the start of the cluster count. The test causes those that may not have happened yet."""
     bed = tidy.bed
     # A Bind, an event, and the repetition of an event.
