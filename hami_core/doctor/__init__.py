@@ -1,5 +1,5 @@
-"""``hami doctor``: what is wrong with an installation, named with object, field, what was seen and what to do.
+"""``hami doctor``: finds what is wrong with an installation. Each finding names object, field, value and fix.
 
-`gather` reads the cluster, `on_node` a node; both make facts. Everything else is pure: checks turn facts into
-findings, `examine` runs them, `report` shows them.
+`gather` reads the cluster and `on_node` reads a node; both return facts. Everything else is pure: checks turn facts
+into findings, `examine` runs the checks, `report` prints the findings.
 """

@@ -1,4 +1,4 @@
-"""Times in objects against the time the facts were read. Pure."""
+"""Ages of time stamps in objects, relative to the time when the facts were read. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def moment(text: str | None) -> datetime | None:
-    """A Kubernetes time stamp; None where there is none or it makes no sense."""
+    """Parse a Kubernetes time stamp; None when it is missing or malformed."""
     try:
         time = datetime.fromisoformat(text or "")
     except ValueError:
@@ -19,6 +19,6 @@ def moment(text: str | None) -> datetime | None:
 
 
 def age_of(facts: Facts, text: str | None) -> float | None:
-    """Seconds since a time stamp, below zero for one in the future; None where there is none."""
+    """Seconds since a time stamp, negative if it is in the future; None when it is missing or malformed."""
     time = moment(text)
     return (facts.now - time).total_seconds() if time is not None else None

@@ -1,4 +1,4 @@
-"""What is known of a cluster when the checks begin. Pure data: all time and all I/O are in the past."""
+"""Facts about a cluster, read before the checks begin. Pure data: checks do no I/O and read no clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Seen(Generic[T]):
 
     Attributes:
         items: The objects.
-        problem: Why there are none or not all, such as ``not allowed to list pods``; empty: all were read.
+        problem: Why some or all are missing, such as ``not allowed to list pods``; empty: all were read.
     """
 
     items: tuple[T, ...] = ()
@@ -36,36 +36,36 @@ class Seen(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Lookup(Generic[T]):
-    """Single objects that were asked for by name.
+    """Single objects that were read by name. An object in neither mapping does not exist.
 
     Attributes:
         found: ``namespace/name`` → object.
-        problems: ``namespace/name`` → why it could not be read. In neither: there is none.
+        problems: ``namespace/name`` → why it could not be read.
     """
 
     found: Mapping[str, T] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, namespace: str, name: str) -> T | None:
-        """The object, None where there is none or it could not be read."""
+        """The object; None when it does not exist or could not be read."""
         return self.found.get(f"{namespace}/{name}")
 
     def problem(self, namespace: str, name: str) -> str:
-        """Why it could not be read; empty where it was read or does not exist."""
+        """Why it could not be read; empty when it was read or does not exist."""
         return self.problems.get(f"{namespace}/{name}", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything the cluster's checks look at.
+    """Everything the cluster's checks read.
 
     Attributes:
-        now: When it was read, by the API server's clock where it told.
+        now: Time of reading. If this machine's clock is ahead of the cluster's, the newest Lease renewal instead.
         version: ``gitVersion`` of the API server.
-        namespace: The namespace the user named; empty: wherever it is found.
-        node: The node the user named; empty: all.
-        vendors: The vendors installed here, set up as the cluster's scheduler is; None: not known.
-        config_problem: Why the scheduler's device-config is refused; ``vendors`` then has the defaults.
+        namespace: The namespace that the user named; empty: any.
+        node: The node that the user named; empty: all.
+        vendors: The vendors installed here, configured as the cluster's scheduler is; None: not known.
+        config_problem: Why the scheduler's device-config is refused; ``vendors`` then has the default settings.
         signing_keys: Public keys of the scheduler's signing Secret by ``namespace/name``.
     """
 
@@ -93,5 +93,5 @@ class Facts:
 
     @property
     def families(self) -> tuple[Family, ...]:
-        """What the vendors installed here serve."""
+        """The families of the vendors installed here."""
         return () if self.vendors is None else tuple(self.vendors.families.values())

@@ -1,4 +1,4 @@
-"""What a check says, and what all of them together mean. Pure."""
+"""What a check reports, and the report of all checks. Pure."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """How serious a finding is."""
 
     OK = "ok"
     WARN = "warn"
-    """It works, or may work, and should be looked at."""
+    """The installation works, or may work; somebody should look at this."""
     FAIL = "fail"
-    """It does not work, or containers may run without their limits."""
+    """Something does not work, or containers may run without their limits."""
     UNKNOWN = "unknown"
-    """It could not be looked at."""
+    """The check could not read what it needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing a check found.
+    """One result of a check.
 
     Attributes:
         check: Stable name of the check, such as ``webhook.failure-policy``.
-        level: How bad it is.
-        object: What it is about, such as ``Deployment hami-system/hami-scheduler``.
-        field: Which field or key of it; may be empty.
-        seen: What is there.
-        fix: What to do; empty where nothing is to be done.
+        level: How serious it is.
+        object: The object concerned, such as ``Deployment hami-system/hami-scheduler``.
+        field: The field or key of that object; may be empty.
+        seen: What the check found there.
+        fix: What to do; empty when there is nothing to do.
     """
 
     check: str
@@ -41,22 +41,22 @@ class Finding:
 
 
 def ok(object_: str, field: str, seen: str) -> Finding:
-    """All is well, and this is why we think so."""
+    """A finding of level ``ok``: ``seen`` says what was found in order."""
     return Finding("", Level.OK, object_, field, seen)
 
 
 def warn(object_: str, field: str, seen: str, fix: str) -> Finding:
-    """Something to look at."""
+    """A finding of level ``warn``: somebody should look at it."""
     return Finding("", Level.WARN, object_, field, seen, fix)
 
 
 def fail(object_: str, field: str, seen: str, fix: str) -> Finding:
-    """Something is broken."""
+    """A finding of level ``fail``: something is broken."""
     return Finding("", Level.FAIL, object_, field, seen, fix)
 
 
 def unknown(object_: str, field: str, seen: str, fix: str = "") -> Finding:
-    """It could not be looked at."""
+    """A finding of level ``unknown``: the check could not read what it needs."""
     return Finding("", Level.UNKNOWN, object_, field, seen, fix)
 
 
@@ -65,8 +65,8 @@ class Report:
     """All findings of one run, in the order of the checks.
 
     Attributes:
-        findings: What was found.
-        about: What was looked at: a server's address and version, or a node.
+        findings: The findings.
+        about: What was examined: a Kubernetes version or a node.
     """
 
     findings: tuple[Finding, ...]
@@ -79,6 +79,6 @@ class Report:
         return {level.value: found[level] for level in Level}
 
     def exit_status(self, *, strict: bool = False) -> int:
-        """0 fine; 1 something fails, or with ``strict`` warns or is unknown."""
+        """1 if any finding is ``fail`` (with ``strict`` also ``warn`` or ``unknown``), else 0."""
         bad = {Level.FAIL, Level.WARN, Level.UNKNOWN} if strict else {Level.FAIL}
         return int(any(finding.level in bad for finding in self.findings))

@@ -1,4 +1,4 @@
-"""The edge: reads a cluster through `hami_core.kube`, with whatever rights there are, into `Facts`."""
+"""Reads a cluster through `hami_core.kube` into `Facts`, as far as the caller's rights reach."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAGE: Final = 500
-"""Objects a list call returns at most; more are read page by page."""
-TELLING_EVENTS: Final = ("DevicesUnlimited", "DevicesEvicted", "CgroupV1")
-"""Event reasons the checks look at: two of our agent's, one of the kubelet's."""
-WAYS_OFF: Final = timedelta(seconds=60)
+"""Most objects in one list call; further objects come page by page."""
+EVENT_REASONS: Final = ("DevicesUnlimited", "DevicesEvicted", "CgroupV1")
+"""Reasons of the events to read: the first two are our agent's, the last is the kubelet's."""
+CLOCK_SKEW_LIMIT: Final = timedelta(seconds=60)
 
 
 class _Reader:
-    """Reads objects and turns refusals into words."""
+    """Reads objects and turns errors into a problem text."""
 
     def __init__(self, api: KubeApi, namespace: str) -> None:
         self._api = api
         self._namespace = namespace
 
     async def all(self, resource: Resource[T], *, field_selector: str = "") -> Seen[T]:
-        """Every object of a kind; where that is not allowed, those of the user's namespace."""
+        """Every object of a kind; if that is not allowed, the objects of the user's namespace."""
         everywhere = await self._list(resource, "", field_selector)
         if not everywhere.problem or not resource.namespaced or not self._namespace:
             return everywhere
@@ -82,7 +82,7 @@ class _Reader:
 
 
 def refusal(verb: str, what: str, error: ApiError) -> str:
-    """Why something could not be read, in a few words."""
+    """Say in a few words why something could not be read."""
     if error.status in {401, 403}:
         return f"not allowed to {verb} {what}"
     if error.status == 404:
@@ -91,13 +91,13 @@ def refusal(verb: str, what: str, error: ApiError) -> str:
 
 
 async def gather(api: KubeApi, vendors: Callable[[str], Loaded], *, namespace: str = "", node: str = "") -> Facts:
-    """Read everything the checks look at.
+    """Read everything that the checks need.
 
     Args:
         api: The cluster.
-        vendors: Sets the installed vendors up under a device-config (text; empty: the defaults).
-        namespace: Where our parts are; empty: they are searched for.
-        node: Look at this node only; empty: at all.
+        vendors: Configures the installed vendors from a device-config (its text; empty: the default settings).
+        namespace: The namespace of our scheduler and agents; empty: any.
+        node: Read this node only; empty: every node.
 
     Raises:
         ApiError: The API server does not answer at all.
@@ -117,7 +117,7 @@ async def gather(api: KubeApi, vendors: Callable[[str], Loaded], *, namespace: s
         classes = start(reader.all(k8s.RUNTIME_CLASSES))
         quotas = start(reader.all(k8s.QUOTAS))
         leases = start(reader.all(k8s.LEASES))
-        events = [start(reader.all(k8s.EVENTS, field_selector=f"reason={reason}")) for reason in TELLING_EVENTS]
+        events = [start(reader.all(k8s.EVENTS, field_selector=f"reason={reason}")) for reason in EVENT_REASONS]
     install = find(pods.result(), namespace)
     config_maps = await reader.named(CONFIG_MAPS, _config_maps(install))
     loaded, config_problem = set_up(vendors, _device_config(install, config_maps))
@@ -152,11 +152,14 @@ def _together(parts: Iterable[Seen[Event]]) -> Seen[Event]:
 
 
 def _clock(leases: Iterable[Lease]) -> datetime:
-    """This moment. Where the newest renewal anywhere is long past, this machine's clock is ahead of the cluster's."""
+    """The current time; if this machine's clock is ahead of the cluster's, the newest Lease renewal.
+
+    Some Lease of a cluster is renewed every few seconds. If even the newest renewal is old, this clock is wrong.
+    """
     now = datetime.now(UTC)
     renewals = [time for lease in leases if (time := moment(lease.spec.renew_time)) is not None]
     newest = max(renewals, default=now)
-    return newest if now - newest > WAYS_OFF else now
+    return newest if now - newest > CLOCK_SKEW_LIMIT else now
 
 
 def _config_maps(install: Install) -> Iterable[tuple[str, str]]:
@@ -177,7 +180,7 @@ def _mounted(namespace: str, source: tuple[str, str] | None) -> Iterable[tuple[s
 
 
 def _device_config(install: Install, config_maps: Lookup[ConfigMap]) -> str:
-    """Text of the device-config our scheduler reads; empty where it has none or it could not be read."""
+    """Text of the device-config that our scheduler reads; empty if it has none or it could not be read."""
     for part in install.schedulers:
         path = part.setting("device_config_file")
         for namespace, name in _mounted(part.namespace, part.volume_of(path)):
@@ -188,7 +191,7 @@ def _device_config(install: Install, config_maps: Lookup[ConfigMap]) -> str:
 
 
 def set_up(vendors: Callable[[str], Loaded], device_config: str) -> tuple[Loaded, str]:
-    """The vendors under a device-config; where it is refused, under none, and why."""
+    """Configure the vendors from a device-config; if it is refused, from none, with the reason as second value."""
     try:
         loaded = vendors(device_config)
         refused = next((p.error for p in loaded.problems if isinstance(p.error, ConfigError)), None)
@@ -215,7 +218,7 @@ def _signing_secrets(install: Install) -> Iterable[tuple[str, str]]:
 
 
 def public_halves(secrets: Lookup[Secret]) -> Lookup[tuple[PublicKey, ...]]:
-    """The public keys that follow from a signing Secret; the private ones go no further."""
+    """The public keys of each signing Secret, derived from its private keys; no private key is returned."""
     keys = {name: tuple(_keys_of(secret)) for name, secret in secrets.found.items()}
     return Lookup(keys, secrets.problems)
 

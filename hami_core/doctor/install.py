@@ -1,4 +1,4 @@
-"""Which pods are ours, which are HAMi's, and how they were told to run: read off their containers. Pure."""
+"""Finds our pods, HAMi's pods and their settings by looking at containers' images and command lines. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HAMI_IMAGE: Final = "projecthami/"
 
 
 def program(container: Container) -> str:
-    """``scheduler`` or ``agent`` for a container that runs ``hami …``; empty for any other."""
+    """``scheduler`` or ``agent`` if the container runs ``hami scheduler`` or ``hami agent``, else empty."""
     words = [*container.command, *container.args]
     if words and PurePosixPath(words[0]).name.startswith("python"):
         words = words[words.index("hami_core") + 1 :] if "hami_core" in words else []
@@ -33,7 +33,7 @@ def program(container: Container) -> str:
 
 
 def is_hami(container: Container) -> bool:
-    """Whether it runs one of HAMi's own programs (the Go implementation)."""
+    """Whether the container runs one of HAMi's own programs (the Go implementation)."""
     if _HAMI_IMAGE in container.image and not program(container):
         return True
     first = PurePosixPath(container.command[0]).name if container.command else ""
@@ -41,19 +41,19 @@ def is_hami(container: Container) -> bool:
 
 
 def is_kube_scheduler(container: Container) -> bool:
-    """Whether it runs kube-scheduler."""
+    """Whether the container runs kube-scheduler."""
     first = PurePosixPath(container.command[0]).name if container.command else ""
     repository = container.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
     return first == "kube-scheduler" or (not first and repository.startswith("kube-scheduler"))
 
 
 def setting(container: Container, name: str, default: str = "") -> str:
-    """A setting as the container was given it: flag (``--some-name``, ``--some_name``), else environment.
+    """A container's setting from its flag (``--some-name``, ``--some_name``), else from its environment.
 
     Args:
-        container: It.
-        name: As in the settings model, such as ``signing_keys``.
-        default: What it is when nothing says otherwise.
+        container: The container.
+        name: Name in the settings model, such as ``signing_keys``.
+        default: Returned when neither flag nor environment sets it.
     """
     words = [*container.command, *container.args]
     forms = {f"{dashes}{form}" for dashes in ("--", "-") for form in (name, name.replace("_", "-"))}
@@ -70,7 +70,7 @@ def setting(container: Container, name: str, default: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A pod with the container of it that matters."""
+    """A pod, and the container in it that runs the program we look for."""
 
     pod: Pod
     container: Container
@@ -81,11 +81,11 @@ class Part:
         return self.pod.metadata.namespace
 
     def setting(self, name: str, default: str = "") -> str:
-        """How the container was told to run."""
+        """A setting of the container."""
         return setting(self.container, name, default)
 
     def volume_of(self, path: str) -> tuple[str, str] | None:
-        """Where a path in the container comes from: (``ConfigMap``, ``Secret`` or ``hostPath``; its name or path)."""
+        """The source of a path in the container: kind (``ConfigMap``, ``Secret``, ``hostPath``) and name or path."""
         return _source(self.pod, self.container, path)
 
 
@@ -107,13 +107,13 @@ def _source(pod: Pod, container: Container, path: str) -> tuple[str, str] | None
 
 @dataclass(frozen=True, slots=True)
 class Install:
-    """What runs of us and beside us.
+    """The programs of an installation, and those beside it.
 
     Attributes:
-        schedulers: Pods of ``hami scheduler``.
-        agents: Pods of ``hami agent``.
+        schedulers: Pods that run ``hami scheduler``.
+        agents: Pods that run ``hami agent``.
         kube_schedulers: Every kube-scheduler that runs as a pod.
-        originals: Pods of HAMi itself.
+        originals: Pods that run HAMi's own programs.
     """
 
     schedulers: tuple[Part, ...]
@@ -123,7 +123,7 @@ class Install:
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """Namespaces our scheduler runs in; without one, our agents'."""
+        """Namespaces of our scheduler's pods; if there are none, of our agents' pods."""
         return tuple(sorted({p.namespace for p in self.schedulers or self.agents}))
 
     @property
@@ -134,16 +134,16 @@ class Install:
 
     @property
     def scheduler_names(self) -> frozenset[str]:
-        """The ``schedulerName``s our webhook writes."""
+        """The ``schedulerName`` values that our webhook writes."""
         return frozenset(part.setting("scheduler_name", "hami-scheduler") for part in self.schedulers)
 
 
 def find(pods: Iterable[Pod], namespace: str = "") -> Install:
-    """Find what runs.
+    """Find the installation.
 
     Args:
-        pods: Of the whole cluster, as far as they could be read.
-        namespace: Take only parts of ours in this namespace; empty: all.
+        pods: Pods of the whole cluster, as far as they could be read.
+        namespace: Take our scheduler and agents from this namespace only; empty: from any.
     """
     parts = [Part(pod, c) for pod in pods if not pod.is_over for c in pod.spec.containers]
     ours = [part for part in parts if not namespace or part.namespace == namespace]
@@ -159,7 +159,7 @@ def find(pods: Iterable[Pod], namespace: str = "") -> Install:
 
 
 def config_source(part: Part) -> tuple[str, str] | None:
-    """Where a kube-scheduler's ``--config`` comes from; None: it has none, or from nowhere we can see."""
+    """The source of a kube-scheduler's ``--config``; None if it has no such flag, or no volume of a known kind."""
     path = part.setting("config")
     return part.volume_of(path) if path else None
 
@@ -190,22 +190,22 @@ def parse_config(text: str) -> dict[str, Any]:
 
 
 def items(value: object) -> Sequence[dict[str, Any]]:
-    """The objects of a list in parsed YAML; anything else is passed over."""
+    """The mappings in a list of parsed YAML; everything else is skipped."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def served_names(config: Mapping[str, Any]) -> set[str]:
-    """The ``schedulerName``s of a kube-scheduler's profiles; without any it has the one called default-scheduler."""
+    """The ``schedulerName`` of each profile; without profiles, kube-scheduler serves ``default-scheduler``."""
     profiles = items(config.get("profiles"))
     return {str(p.get("schedulerName", "default-scheduler")) for p in profiles} or {"default-scheduler"}
 
 
 def extenders(config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Extenders of a configuration that can be ours: those that manage resources or have our verbs."""
+    """Extenders that can be ours: those with ``filterVerb: filter`` or with managed resources."""
     return [e for e in items(config.get("extenders")) if e.get("filterVerb") == "filter" or e.get("managedResources")]
 
 
 def managed_resources(config: Mapping[str, Any]) -> dict[str, bool]:
-    """Resource name → whether kube-scheduler is told to ignore it, of all extenders."""
+    """Resource name → whether kube-scheduler ignores it (``ignoredByScheduler``), for all extenders."""
     listed = [r for e in extenders(config) for r in items(e.get("managedResources"))]
     return {str(r.get("name", "")): r.get("ignoredByScheduler") is True for r in listed if r.get("name")}

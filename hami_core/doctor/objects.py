@@ -1,6 +1,6 @@
-"""The parts of Kubernetes objects the checks read, beside those of `hami_core.kube.objects`.
+"""The parts of Kubernetes objects that the checks read and `hami_core.kube.objects` does not have.
 
-Of a TLS Secret only the certificates are decoded.
+Only the certificates of a TLS Secret are decoded, never its private key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hami_core.kube.port import Resource
 
 
 class KeyToPath(Object, frozen=True, gc=False):
-    """A key of a ConfigMap or Secret under a path of its own."""
+    """A key of a ConfigMap or Secret, mounted at its own path."""
 
     key: str = ""
     path: str = ""
@@ -61,7 +61,7 @@ class Volume(Object, frozen=True, gc=False):
 
 
 class Container(objects.Container, frozen=True, gc=False):
-    """A container with the words it is started with."""
+    """A container with its command line."""
 
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class Pod(KubeObject, frozen=True, gc=False):
 
     @property
     def is_over(self) -> bool:
-        """Whether its containers have ended for good."""
+        """Whether all its containers have ended and none will be restarted."""
         return self.status.phase in {"Succeeded", "Failed"}
 
     @property
@@ -113,12 +113,12 @@ class Pod(KubeObject, frozen=True, gc=False):
 
     @property
     def container_statuses(self) -> list[ContainerStatus]:
-        """What the kubelet says of init and app containers."""
+        """Status of init and app containers."""
         return [*self.status.init_container_statuses, *self.status.container_statuses]
 
     @property
     def owner(self) -> str:
-        """``Kind/name`` of its controller; a pod without one is its own."""
+        """``Kind/name`` of the pod's controller; ``Pod/name`` if it has none."""
         for reference in self.metadata.owner_references:
             if reference.controller:
                 return f"{reference.kind}/{reference.name}"
@@ -147,7 +147,7 @@ class DaemonSet(KubeObject, frozen=True, gc=False):
 
 
 class EndpointConditions(Object, frozen=True, gc=False):
-    """Whether an endpoint takes traffic; missing means yes."""
+    """Whether an endpoint is ready; a missing value means yes."""
 
     ready: bool | None = None
 
@@ -195,7 +195,7 @@ class TlsData(Object, frozen=True, gc=False):
 
 
 class TlsSecret(KubeObject, frozen=True, gc=False):
-    """A Secret of type kubernetes.io/tls; its private key is not decoded."""
+    """A Secret of type kubernetes.io/tls, without its private key."""
 
     data: TlsData = TlsData()
 
@@ -204,14 +204,14 @@ class TlsSecret(KubeObject, frozen=True, gc=False):
 
 
 class Rule(Object, frozen=True, gc=False):
-    """What a webhook or policy is asked about."""
+    """One rule of a webhook or policy: which requests it applies to."""
 
     api_groups: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     operations: tuple[str, ...] = ()
 
     def touches(self, resource: str, operation: str) -> bool:
-        """Whether it covers a core resource, or subresource (``pods/status``), and an operation."""
+        """Whether the rule covers an operation on a core resource or subresource (``pods/status``)."""
         groups = bool({"*", ""} & set(self.api_groups))
         name, _, subresource = resource.partition("/")
         wide = {f"{name}/*", f"*/{subresource}"} if subresource else {"*"}
@@ -220,7 +220,7 @@ class Rule(Object, frozen=True, gc=False):
 
 
 class ServiceReference(Object, frozen=True, gc=False):
-    """The Service a webhook stands behind."""
+    """The Service that serves a webhook."""
 
     namespace: str = ""
     name: str = ""
@@ -268,7 +268,7 @@ class NamedRule(Rule, frozen=True, gc=False):
 
 
 class MatchResources(Object, frozen=True, gc=False):
-    """What a policy is asked about."""
+    """The requests that a policy applies to."""
 
     resource_rules: tuple[NamedRule, ...] = ()
 
@@ -296,7 +296,7 @@ class Policy(KubeObject, frozen=True, gc=False):
 
 
 class PolicyBindingSpec(Object, frozen=True, gc=False):
-    """What a binding does with a policy."""
+    """A ValidatingAdmissionPolicyBinding's specification."""
 
     policy_name: str = ""
     validation_actions: tuple[str, ...] = ()
@@ -314,7 +314,7 @@ class RuntimeClass(KubeObject, frozen=True, gc=False):
     handler: str = ""
 
 
-# --- where they live -------------------------------------------------------------------------------------------------
+# --- resources -------------------------------------------------------------------------------------------------------
 
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 PODS: Final = Resource("v1", "pods", Pod)

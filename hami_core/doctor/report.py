@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 FORMAT: Final = 1
-"""Version of the JSON document: fields are only added within one."""
+"""Version of the JSON document. Within one version, fields are only added."""
 _STYLE: Final = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red", Level.UNKNOWN: "magenta"}
 _SIGN: Final = {Level.OK: "✔ ok", Level.WARN: "▲ warn", Level.FAIL: "✘ fail", Level.UNKNOWN: "? unknown"}
 
@@ -30,7 +30,7 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def show(report: Report, console: Console) -> None:
-    """Print the report: on a terminal as a table, elsewhere as plain ASCII lines."""
+    """Print the report as a table on a terminal, else as plain ASCII lines."""
     if console.is_terminal:
         console.print(_table(report))
         console.print(_verdict(report), style="bold")
@@ -40,7 +40,7 @@ def show(report: Report, console: Console) -> None:
 
 
 def lines(report: Report) -> Iterator[str]:
-    """The report as lines of ASCII: level, check, what, and below what is to be done."""
+    """The report as ASCII lines: level, check, finding, and the fix on a line below."""
     for finding in report.findings:
         yield _ascii(f"{finding.level.value.upper():<8}{finding.check:<28}{_what(finding)}")
         if finding.fix:

@@ -1,4 +1,4 @@
-"""Node agents: one on each node with devices, ready, registered, alive, in a mode that means what it says."""
+"""Checks of node agents: coverage, Leases, modes, availability labels, registers."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def coverage(context: Context) -> Iterator[Finding]:
     """Does a ready agent run on each node with devices?"""
     nodes = context.device_nodes
     if not nodes:
-        fix = f"label nodes with devices as the agent's DaemonSet selects them (chart: {HAMI.node_selector_key})"
-        yield warn("nodes", "", "none says that it has devices", fix)
+        fix = f"give nodes with devices the label that the agent's DaemonSet selects (chart: {HAMI.node_selector_key})"
+        yield warn("nodes", "", "no node says that it has devices", fix)
     for node in nodes:
         agents = context.agents_on(node.metadata.name)
         if node.metadata.name in context.nodes_of_hami:
-            fix = "let our agent serve it (docs: migrate-from-hami), for one that is to stay so there is nothing to do"
+            fix = "let our agent serve it (docs: migrate-from-hami); do nothing if you want HAMi to keep it"
             yield warn(_name(node), "agent", "HAMi's own device plugin serves it: one pod is bound at a time", fix)
         elif not agents:
             yield _missing(context, node)
@@ -67,8 +67,8 @@ def _missing(context: Context, node: Node) -> Finding:
         fix = f"add tolerations for {taints} to the agent (chart: devicePlugin.tolerations)"
     else:
         fix = "look at the agent's DaemonSet: kubectl describe daemonset"
-    if not served and labels:  # it may be meant to be without one
-        return warn(_name(node), "agent", f"has devices ({label}), but no agent is meant to run there", fix)
+    if not served and labels:  # the administrator may want no agent there
+        return warn(_name(node), "agent", f"has devices ({label}), but not the labels of an agent's nodes", fix)
     why = "registered or offered" if served else label
     return fail(_name(node), "agent", f"has devices ({why}), but no agent runs there", fix)
 
@@ -92,33 +92,34 @@ def lease(context: Context) -> Iterator[Finding]:
         name = f"{agent.namespace}/hami-agent-{node}"
         found = leases.get(name)
         if found is None:
-            fix = "the agent may not write Leases in its namespace, or does not reach the API server"
-            yield warn(f"Lease {name}", "", "there is none", fix)
+            fix = "allow the agent to write Leases in its namespace, and check that it reaches the API server"
+            yield warn(f"Lease {name}", "", "does not exist", fix)
             continue
         age = age_of(context.facts, found.spec.renew_time)
         if age is None or age > LEASE_LATE_S:
             seen = "never renewed" if age is None else f"renewed {age:.0f} s ago"
-            yield fail(f"Lease {name}", "spec.renewTime", seen, "look at the agent's log, and at the node's network")
+            yield fail(f"Lease {name}", "spec.renewTime", seen, "look at the agent's log and at the node's network")
         elif age < -LEASE_LATE_S:
-            fix = "set the clock of the node, or of the machine this runs on (NTP)"
+            fix = "correct the clock of the node, or of the machine that runs this command (NTP)"
             yield warn(f"Lease {name}", "spec.renewTime", f"renewed {-age:.0f} s in the future", fix)
 
 
 def mode(context: Context) -> Iterator[Finding]:
-    """How do agents give devices, and whose word counts there?"""
+    """Do agents give devices by CDI, or one pod at a time?"""
     for node in context.device_nodes:
         value = node.metadata.annotations.get(keys.AGENT_MODE)
         if value == keys.MODE_SERIAL:
             fix = "turn CDI on in the runtime (docs: troubleshoot), then delete the file no-cdi in the state folder"
-            yield warn(_name(node), keys.AGENT_MODE, "serial: one pod at a time, since CDI does not work there", fix)
+            yield warn(_name(node), keys.AGENT_MODE, "serial: one pod at a time, because CDI does not work there", fix)
         elif value is None and context.agents_on(node.metadata.name):
-            yield warn(_name(node), keys.AGENT_MODE, "not set", "the agent may not patch its node: look at its log")
+            fix = "allow the agent to patch its node; its log says what failed"
+            yield warn(_name(node), keys.AGENT_MODE, "not set", fix)
         elif value is not None:
             yield ok(_name(node), keys.AGENT_MODE, value)
 
 
-def standing(context: Context) -> Iterator[Finding]:
-    """Does each agent say that it serves? Where one does not, the node gets no pods."""
+def availability(context: Context) -> Iterator[Finding]:
+    """Does each availability label say that the kubelet knows the agent? If not, the node gets no pods."""
     for node in context.device_nodes:
         for key, word in sorted(node.metadata.labels.items()):
             if not key.startswith(keys.AGENT_LABEL_PREFIX):
@@ -126,18 +127,16 @@ def standing(context: Context) -> Iterator[Finding]:
             if word not in {keys.AGENT_STOPPING, keys.AGENT_UNREGISTERED}:
                 yield ok(_name(node), key, word)
             elif context.agents_on(node.metadata.name):
-                fix = (
-                    "if it stays so, look at the agent's log and its /readyz: it does not reach the kubelet or the API"
-                )
+                fix = "if this lasts, look at the agent's log and /readyz: it does not reach the kubelet or the API"
                 yield warn(_name(node), key, f"{word}: the node gets no pods until the agent is registered", fix)
             else:
                 label = f"kubectl label node {node.metadata.name} {key}-"
-                fix = f"run an agent there; where another device plugin serves it: {label}"
+                fix = f"run an agent there; if another device plugin serves the node: {label}"
                 yield fail(_name(node), key, f"{word}, and no agent has come back: the node gets no pods", fix)
 
 
 def trust(context: Context) -> Iterator[Finding]:
-    """Do agents insist on signed allocations, and enforce limits?"""
+    """Do agents require signed allocations, and do they enforce limits?"""
     seen: set[tuple[str, str, str]] = set()
     for agent in context.install.agents:
         told = agent.setting("mode", "required").partition(":")[0]
@@ -147,10 +146,10 @@ def trust(context: Context) -> Iterator[Finding]:
             continue
         seen.add((name, told, enforcement))
         if told == "adopt":
-            fix = "when no unsigned pod is left (check pods.signatures), set required"
+            fix = "set required when no unsigned pod is left (check pods.signatures)"
             yield warn(name, "--mode", "adopt: unsigned pods from before the migration count", fix)
         elif told == "trust":
-            fix = "set required: an annotation that anyone may have written counts as an allocation"
+            fix = "set required: in this mode an annotation counts as an allocation, whoever wrote it"
             yield warn(name, "--mode", agent.setting("mode"), fix)
         else:
             yield ok(name, "--mode", told)
@@ -159,7 +158,7 @@ def trust(context: Context) -> Iterator[Finding]:
 
 
 def register(context: Context) -> Iterator[Finding]:
-    """Does what a node registers agree with what its kubelet offers?"""
+    """Does each node's register agree with what its kubelet offers?"""
     for node in context.device_nodes:
         for family in context.facts.families:
             text = node.metadata.annotations.get(family.register_key) if family.register_key else None
@@ -171,7 +170,7 @@ def _register(node: Node, family: Family, text: str, *, has_agent: bool) -> Iter
     try:
         devices = decode(family, text)
     except WireError as error:
-        fix = "the node's devices take no new pods; its agent writes the annotation anew when it starts"
+        fix = "restart the node's agent: it writes the annotation again; until then the devices take no new pods"
         yield fail(_name(node), family.register_key, str(error), fix)
         return
     resource = family.resources.count
@@ -184,22 +183,22 @@ def _register(node: Node, family: Family, text: str, *, has_agent: bool) -> Iter
         if device.not_offered:
             kept.setdefault(device.not_offered, []).append(device.id)
     for reason, ids in kept.items():
-        fix = "the reason names what to change; the agent offers them again within seconds, without a restart"
+        fix = "change what the reason names; the agent then offers them again within seconds, without a restart"
         yield warn(_name(node), family.register_key, f"not offered: {some(ids)}: {reason}", fix)
     sick = [device.id for device in devices if not device.healthy and not device.not_offered]
     if sick:
-        fix = family.doctor.unhealthy or "the agent's log and the node's kernel log say why"
+        fix = family.doctor.unhealthy or "look at the agent's log and at the node's kernel log"
         yield warn(_name(node), family.register_key, f"unhealthy: {some(sick)}", fix)
     if has_agent and registered != offered:
-        fix = "another device plugin offers this resource, or the kubelet lost ours: restart the agent there"
-        seen = f"{registered} slots of {len(devices)} devices registered, the kubelet offers {offered} {resource}"
+        fix = "restart the agent there: the kubelet lost it, or another device plugin offers this resource"
+        seen = f"{registered} slots of {len(devices)} devices registered, but the kubelet offers {offered} {resource}"
         yield fail(_name(node), f"status.allocatable[{resource}]", seen, fix)
     elif not sick and not kept:
         yield ok(_name(node), family.register_key, f"{len(devices)} {family.word} devices, {registered} slots")
 
 
 def _partitioned(node: Node, family: Family, devices: Iterable[Device]) -> Iterator[Finding]:
-    """Another device plugin serves partitions there that an agent of ours would not."""
+    """Warn of devices in a partitioning mode that another device plugin serves and our agent would not."""
     grade = family.capabilities.get(Capability.HARDWARE_PARTITIONS)
     if grade is None or grade.support is Support.FULL or not family.account_modes:
         return
@@ -207,7 +206,7 @@ def _partitioned(node: Node, family: Family, devices: Iterable[Device]) -> Itera
         found = [device.id for device in devices if device.mode == mode]
         if found:
             fix = (
-                "before an agent of ours takes the node over, switch that mode off; or keep the node, by its labels, "
+                "switch that mode off before our agent takes over the node; or choose labels so that the node stays "
                 "with the device plugin that serves it"
             )
             seen = f"{some(found)} in mode {mode}, which our agent does not serve"
@@ -231,5 +230,5 @@ def left_behind(context: Context) -> Iterator[Finding]:
         and not context.agents_on(pod.spec.node_name)
     ]
     if alone and context.install.agents:
-        fix = "run the agent there, or move these pods: nobody watches their limits or restarts them with their slice"
+        fix = "run the agent there, or move these pods: without it, a container that ends does not start again"
         yield warn("pods", "spec.nodeName", f"with devices on nodes without an agent: {some(alone)}", fix)

@@ -1,4 +1,4 @@
-"""The webhook's certificate: does the API server trust it, is it for the right name, how long does it last."""
+"""Checks of the webhook's certificate: trust, name and expiry."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ if TYPE_CHECKING:
 
 EXPIRES_SOON: Final = timedelta(days=7)
 _CERTIFICATE_END: Final = b"-----END CERTIFICATE-----"
+_RENEW: Final = "delete the TLS Secret: a new one is made, and the bundle is written again"
 
 
 def certificates(context: Context) -> Iterator[Finding]:
-    """Does the API server trust the certificate that is served, and for how long?"""
+    """Does the API server trust the certificate that the webhook serves, and until when?"""
     for configuration, hook in hooks(context):
         name, field = name_of(configuration), f"webhooks[{hook.name}].clientConfig.caBundle"
         if not hook.client_config.ca_bundle:
-            fix = "our scheduler writes it (--webhook-configuration), or cert-manager's cainjector"
-            yield fail(name, field, "empty: the API server trusts no certificate of ours", fix)
+            fix = "give our scheduler --webhook-configuration, so that it writes the bundle; or use cert-manager"
+            yield fail(name, field, "empty: the API server does not trust the webhook's certificate", fix)
             continue
         bundle = _certificates(hook.client_config.ca_bundle)
         if not bundle:
-            yield fail(name, field, "holds no certificate", "delete the TLS Secret; it and the bundle are made anew")
+            yield fail(name, field, "holds no certificate", _RENEW)
             continue
         yield from _served(context, name, field, bundle, hook)
 
@@ -43,7 +44,7 @@ def _served(
     valid = [c for c in bundle if c.not_valid_after_utc > context.facts.now]
     if not valid:
         seen = f"expired {max(c.not_valid_after_utc for c in bundle):%Y-%m-%d}"
-        yield fail(name, field, seen, "delete the TLS Secret; it and the bundle are made anew")
+        yield fail(name, field, seen, _RENEW)
         return
     looked = False
     for part in context.install.schedulers[:1]:
@@ -59,7 +60,7 @@ def _served(
             yield (
                 unknown(where, "tls.crt", problem)
                 if problem
-                else fail(where, "", "there is none", "look at the scheduler's log: it makes it when it starts")
+                else fail(where, "", "does not exist", "look at the scheduler's log: it makes the Secret at start")
             )
         else:
             yield from _leaf(context, where, secret, valid, hook)
@@ -72,19 +73,19 @@ def _leaf(
 ) -> Iterator[Finding]:
     chain = _certificates(secret.data.certificate)
     if not chain:
-        yield fail(where, "tls.crt", "holds no certificate", "delete the Secret; the scheduler makes it anew")
+        yield fail(where, "tls.crt", "holds no certificate", "delete the Secret; the scheduler makes a new one")
         return
     leaf, left = chain[0], chain[0].not_valid_after_utc - context.facts.now
     until = f"{leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
     if not any(_issued(a, leaf) for a in authorities):
-        fix = "one hand must write both (--webhook-configuration, or cert-manager); delete the Secret to renew"
+        fix = "let our scheduler or cert-manager write both Secret and caBundle; delete the Secret to renew it"
         yield fail(where, "tls.crt", "not issued by a certificate of the webhook's caBundle", fix)
     elif left <= timedelta():
         yield fail(
-            where, "tls.crt", f"expired {until}", "look at the scheduler's log: it renews at two thirds of its life"
+            where, "tls.crt", f"expired {until}", "look at the scheduler's log: it renews after two thirds of the life"
         )
     elif left < min(EXPIRES_SOON, (leaf.not_valid_after_utc - leaf.not_valid_before_utc) / 4):
-        fix = "it should have been renewed at two thirds of its life: look at the scheduler's log, or cert-manager's"
+        fix = "look at the log of the scheduler or cert-manager: renewal is due after two thirds of the life"
         yield warn(where, "tls.crt", f"expires {until}", fix)
     else:
         yield ok(where, "tls.crt", f"trusted, valid until {until}")

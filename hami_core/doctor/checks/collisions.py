@@ -1,4 +1,4 @@
-"""What else on the cluster wants the same devices, or looks at them in its own way."""
+"""Checks for other programs that give out the same devices, and for runtimes that our limits do not reach."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def device_plugins(context: Context) -> Iterator[Finding]:
     agents = {agent.setting("vendor") for agent in context.install.agents}
     for foreign in _foreign_plugins(context):
         if foreign.vendor.name not in agents and not _has_agent(foreign.vendor):
-            continue  # that plugin is meant to serve these devices
+            continue  # our vendor has no agent: that plugin serves these devices
         nodes = _nodes_of(context, foreign.daemon_set)
         both = sorted(n for n in nodes if context.agents_on(n))
         name = f"DaemonSet {foreign.daemon_set.key}"
         if both:
             how = f" ({foreign.notes.take_off})" if foreign.notes.take_off else ""
-            fix = f"one plugin a node: take it off these nodes{how}, then restart our agent there"
+            fix = f"remove it from these nodes{how}, then restart our agent there: a node takes one plugin"
             yield fail(name, "spec.template", f"{foreign.whose} runs beside our agent on {some(both)}", fix)
         elif nodes:
-            fix = "keep the two sets of nodes apart by labels: pods meant for one kind fail on the other"
+            fix = "separate its nodes from our agent's by labels: a pod for one kind fails on the other"
             yield warn(name, "spec.template", f"{foreign.whose} runs on {some(sorted(nodes))}", fix)
 
 
@@ -65,14 +65,14 @@ def _foreign_plugins(context: Context) -> Iterator[_Foreign]:
 
 
 def _notes(context: Context) -> Iterator[tuple[LoadedVendor, DoctorNotes]]:
-    """What vendors say of their surroundings; what several families of a vendor say stands there once."""
+    """The vendors' notes for the doctor; notes that several families of a vendor share come once."""
     for vendor in context.facts.vendors.vendors if context.facts.vendors else ():
         for notes in dict.fromkeys(family.doctor for family in vendor.families):
             yield vendor, notes
 
 
 def _whose(container: Container, notes: DoctorNotes) -> str:
-    """The owner of the device plugin that a container runs; empty: it runs none of the vendor's neighbours."""
+    """The owner of the device plugin that the container runs; empty if it runs none that the vendor knows."""
     words = " ".join([container.image, container.name, *container.command]).lower()
     if program(container) or is_hami(container) or any(mark in words for mark in notes.not_plugins):
         return ""
@@ -122,13 +122,13 @@ def hami(context: Context) -> Iterator[Finding]:
     for (apart, namespace), owners in sorted(workloads.items()):
         listed = ", ".join(sorted(owners))
         if apart:
-            fix = "its nodes get one pod at a time; finish the migration if that is not meant (docs: migrate-from-hami)"
+            fix = "one pod is bound at a time: finish the migration if you do not want that (docs: migrate-from-hami)"
             seen = f"serves nodes without our agent ({some(sorted(context.nodes_of_hami))}): {listed}"
             yield warn(f"namespace {namespace}", "HAMi", seen, fix)
             continue
         fix = (
-            "finish the migration (docs: migrate-from-hami): two schedulers book the same cards past each other, "
-            "two agents write the same node annotations"
+            "finish the migration (docs: migrate-from-hami): two schedulers book the same cards independently, "
+            "and two agents write the same node annotations"
         )
         yield fail(f"namespace {namespace}", "HAMi", f"still runs: {listed}", fix)
 
@@ -137,7 +137,7 @@ def nested(context: Context) -> Iterator[Finding]:
     """Which pods with devices start containers of their own?"""
     found = [pod.key for pod in context.device_pods if _is_nested(pod.spec)]
     if found:
-        fix = "limits bind in this pod's own containers; those it starts itself need the limits folder mounted by hand"
+        fix = "mount the limits folder in the containers that such a pod starts; else limits bind only in its own"
         yield warn("pods", "spec.containers", f"run containers inside containers: {some(found)}", fix)
 
 
@@ -158,5 +158,5 @@ def sandboxes(context: Context) -> Iterator[Finding]:
         if any(word in f"{name} {handler}".lower() for word in SANDBOXES):
             found[f"{name} (handler {handler})"].append(pod.key)
     for name, pods in sorted(found.items()):
-        fix = "use the default runtime for them: device nodes, mounts and the interposer do not reach the inside"
+        fix = "use the default runtime for them: device nodes, mounts and the interposer do not reach a sandbox"
         yield fail(f"RuntimeClass {name}", "runtimeClassName", f"used by pods with devices: {some(pods)}", fix)

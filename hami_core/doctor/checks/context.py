@@ -1,4 +1,4 @@
-"""What every check is given, and words they share."""
+"""The context that every check receives, and helpers that checks share."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
     from hami_core.model import Device
 
 SHOWN: Final = 5
-"""Most objects a finding names one by one."""
+"""Most objects that one finding names."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """Facts, and what follows from them for several checks."""
+    """The facts, and values derived from them that several checks need."""
 
     facts: Facts
 
     @cached_property
     def install(self) -> Install:
-        """What runs of us and beside us."""
+        """The programs of the installation, and those beside it."""
         return find(self.facts.pods, self.facts.namespace)
 
     @cached_property
     def resources(self) -> frozenset[str]:
-        """Extended resources of the vendors served, and what our extender manages."""
+        """Resource names of the installed vendors, and those that our extender manages."""
         names = {name for family in self.facts.families for name in family.resources.names()}
         return frozenset(names | self._managed())
 
     @cached_property
     def counts(self) -> frozenset[str]:
-        """The resources among them that count devices, which device plugins advertise."""
+        """Resources that count devices; device plugins advertise these to kubelets."""
         return frozenset(family.resources.count for family in self.facts.families if family.resources.count)
 
     def _managed(self) -> set[str]:
@@ -51,7 +51,7 @@ class Context:
 
     @cached_property
     def placers(self) -> tuple[Part, ...]:
-        """The kube-schedulers that see our pods: those beside our schedulers, and any other that serves their name."""
+        """The kube-schedulers that place our pods: in our scheduler's pods, or serving our ``schedulerName``."""
         return tuple(part for part in self.install.kube_schedulers if self._places_ours(part))
 
     def _places_ours(self, part: Part) -> bool:
@@ -61,28 +61,28 @@ class Context:
         return isinstance(config, dict) and not self.install.scheduler_names.isdisjoint(served_names(config))
 
     def configs(self) -> Iterator[tuple[Part, dict[str, Any]]]:
-        """Configurations of the kube-schedulers that see our pods, those that can be read."""
+        """Readable configurations of the kube-schedulers that place our pods."""
         for part in self.placers:
             found = self.config_of(part)
             if isinstance(found, dict):
                 yield part, found
 
     def config_of(self, part: Part) -> dict[str, Any] | str:
-        """A kube-scheduler's configuration, or why it is not known."""
+        """A kube-scheduler's configuration, or a text that says why it is not known."""
         source = config_source(part)
         if source is None or source[0] != "ConfigMap":
-            return "it has no --config from a ConfigMap"
+            return "--config does not come from a ConfigMap"
         problem = self.facts.config_maps.problem(part.namespace, source[1])
         found = self.facts.config_maps.get(part.namespace, source[1])
         if found is None:
-            return problem or f"there is no ConfigMap {part.namespace}/{source[1]}"
+            return problem or f"ConfigMap {part.namespace}/{source[1]} does not exist"
         try:
             return parse_config(config_text(part, found))
         except ValueError as error:
             return f"ConfigMap {part.namespace}/{source[1]}: {error}"
 
     def config_object(self, part: Part) -> str:
-        """Name of the object a kube-scheduler's configuration comes from."""
+        """Name of the object that holds a kube-scheduler's configuration; the pod's name if that is no ConfigMap."""
         source = config_source(part)
         if source is not None and source[0] == "ConfigMap":
             return f"ConfigMap {part.namespace}/{source[1]}"
@@ -94,7 +94,7 @@ class Context:
 
     @cached_property
     def nodes_of_hami(self) -> frozenset[str]:
-        """Nodes that HAMi's own device plugin serves: a pod of its DaemonSet runs there, and our agent never did."""
+        """Nodes with a pod of HAMi's own device plugin where our agent never ran."""
         theirs = {p.pod.spec.node_name for p in self.install.originals if p.pod.owner.startswith("DaemonSet/")}
         ours = {part.pod.spec.node_name for part in self.install.agents}
         labelled = {
@@ -106,33 +106,33 @@ class Context:
 
     @cached_property
     def devices(self) -> Mapping[str, Mapping[str, tuple[Device, ...] | None]]:
-        """Node → common word → devices that it registers; None: they can't be read."""
+        """Node → common word → devices in the node's register; None: the register can't be read."""
         vendors = self.facts.vendors
         if vendors is None:
             return {}
         return {node.metadata.name: vendors.register(node_facts(node)).devices for node in self.facts.nodes}
 
     def uses_devices(self, pod: Pod) -> bool:
-        """Whether any container asks for one of our resources."""
+        """Whether any container requests one of our resources."""
         return any(self.asked(container) for container in pod.spec.all_containers)
 
     def asked(self, container: Container) -> frozenset[str]:
-        """Which of our resources a container asks for."""
+        """The resources of ours that a container requests."""
         limits, requests = container.resources.limits, container.resources.requests
         return self.resources & {*limits, *requests}
 
     @cached_property
     def device_pods(self) -> tuple[Pod, ...]:
-        """Pods that ask for our devices and have not ended."""
+        """Pods that request our resources and have not ended."""
         return tuple(pod for pod in self.facts.pods if not pod.is_over and self.uses_devices(pod))
 
     @cached_property
     def device_nodes(self) -> tuple[Node, ...]:
-        """Nodes that have devices, by what they say or by their labels, or run our agent."""
+        """Nodes with a register, a device label, our agent, or capacity of our resources."""
         return tuple(node for node in self.facts.nodes if self._has_devices(node))
 
     def device_label(self, node: Node) -> str:
-        """The label by which a node says that it has devices, ``key=value``; empty: none does."""
+        """The first label, ``key=value``, that says that the node has devices; empty if there is none."""
         known = [pair for family in self.facts.families for pair in family.doctor.node_labels]
         return next((f"{key}={value}" for key, value in known if node.metadata.labels.get(key) == value), "")
 
@@ -145,7 +145,7 @@ class Context:
 
 
 def quantity(text: str | None) -> int:
-    """A whole number of devices; what is none counts as 0."""
+    """Parse a number of devices; anything else than a whole number counts as 0."""
     return int(text) if text and text.isdigit() and len(text) < 10 else 0
 
 
@@ -155,7 +155,7 @@ def pod_name(pod: Pod) -> str:
 
 
 def some(names: list[str]) -> str:
-    """A few names in full, the rest as a number."""
+    """The first names, then how many more there are."""
     rest = len(names) - SHOWN
     return ", ".join(names[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 

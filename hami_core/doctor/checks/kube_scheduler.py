@@ -1,4 +1,4 @@
-"""kube-scheduler's own settings: what our extender needs of them (docs/reference/scheduler.md)."""
+"""Checks of the kube-scheduler settings that our extender needs (docs/reference/scheduler.md)."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 DEFAULT_TIMEOUT_S: Final = 30.0
-"""What our scheduler takes for kube-scheduler's httpTimeout unless told (``extender_timeout``)."""
+"""Default of our scheduler's setting ``extender_timeout``, which must not exceed kube-scheduler's httpTimeout."""
 LONGEST_BACKOFF_S: Final = 10
-"""kube-scheduler's own podMaxBackoffSeconds; above it freed slices wait needlessly."""
+"""kube-scheduler's default podMaxBackoffSeconds. With this or more, a freed slice stays unused too long."""
 
 
 def settings(context: Context) -> Iterator[Finding]:
-    """Is kube-scheduler told what our extender needs?"""
+    """Is kube-scheduler configured as our extender needs it?"""
     parts = context.placers
     if not parts and context.install.schedulers:
         fix = "check its percentageOfNodesToScore, podMaxBackoffSeconds and extender by hand (docs: scheduler)"
         names = ", ".join(sorted(context.install.scheduler_names))
-        none = f"none runs in our scheduler's pods, and no other pod's serves {names}, as far as can be seen"
+        none = f"none was found in our scheduler's pods, and no other pod's kube-scheduler was seen to serve {names}"
         yield unknown("kube-scheduler", "--config", none, fix)
     seen: set[str] = set()
     for part in parts:
@@ -41,7 +41,8 @@ def settings(context: Context) -> Iterator[Finding]:
         config = context.config_of(part)
         if isinstance(config, str):
             level = unknown if config.startswith("not allowed") else fail
-            yield level(name, "KubeSchedulerConfiguration", config, "it must hold the extender (docs: scheduler)")
+            fix = "store the configuration with our extender there (docs: scheduler)"
+            yield level(name, "KubeSchedulerConfiguration", config, fix)
             continue
         yield from _settings(context, name, config, part)
 
@@ -61,14 +62,14 @@ def _scoring(name: str, config: Mapping[str, Any]) -> Iterator[Finding]:
     value = config.get("percentageOfNodesToScore")
     if value != 100:
         seen = "not set" if value in {None, 0} else str(value)
-        fix = "set 100: kube-scheduler samples nodes before it asks the extender, and may sample away the fitting ones"
+        fix = "set 100: kube-scheduler samples nodes before it asks the extender, and may skip the nodes that fit"
         yield warn(name, "percentageOfNodesToScore", seen, fix)
 
 
 def _backoff(name: str, config: Mapping[str, Any]) -> Iterator[Finding]:
     value = config.get("podMaxBackoffSeconds", LONGEST_BACKOFF_S)
     if isinstance(value, int) and value >= LONGEST_BACKOFF_S:
-        fix = "set 3: pods waiting for a slice are tried again that much sooner"
+        fix = "set 3: kube-scheduler then retries pods that wait for a slice sooner"
         yield warn(name, "podMaxBackoffSeconds", str(config.get("podMaxBackoffSeconds", "not set (10)")), fix)
 
 
@@ -77,7 +78,7 @@ def _profile(context: Context, name: str, config: Mapping[str, Any], part: Part)
     missing = context.install.scheduler_names - profiles
     if missing:
         seen = f"{', '.join(sorted(profiles))}, but the webhook writes {', '.join(sorted(missing))}"
-        yield fail(name, "profiles[].schedulerName", seen, "use one name in both; pods of the other stay Pending")
+        yield fail(name, "profiles[].schedulerName", seen, "use one name in both: else pods stay Pending")
     election = config.get("leaderElection")
     replicas = len([p for p in context.install.companions if p.namespace == part.namespace])
     if replicas > 1 and isinstance(election, dict) and election.get("leaderElect") is False:
@@ -88,18 +89,16 @@ def _profile(context: Context, name: str, config: Mapping[str, Any], part: Part)
 def _extender(context: Context, name: str, path: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
     for verb in ("filterVerb", "bindVerb"):
         if not extender.get(verb):
-            what = "placement" if verb == "filterVerb" else "binding, so pods get no allocation"
-            yield fail(
-                name, f"{path}.{verb}", "not set", f"set {verb[:-4]}: without it kube-scheduler does {what} alone"
-            )
+            alone = "places pods" if verb == "filterVerb" else "binds pods, without an allocation,"
+            yield fail(name, f"{path}.{verb}", "not set", f"set {verb[:-4]}: without it kube-scheduler {alone} alone")
     if not extender.get("prioritizeVerb") and not _one_node(context):
-        fix = "set prioritize, or --filter-return=1 on our scheduler; else kube-scheduler ignores our order of nodes"
+        fix = "set prioritize, or --filter-return=1 on our scheduler: else kube-scheduler ignores our order of nodes"
         yield warn(name, f"{path}.prioritizeVerb", "not set", fix)
     if extender.get("nodeCacheCapable") is not True:
-        fix = "set true: else whole node objects are sent both ways, and nodes are taken as empty (dry run)"
+        fix = "set true: else it sends whole node objects, and our Filter takes the nodes as empty (dry run)"
         yield fail(name, f"{path}.nodeCacheCapable", str(extender.get("nodeCacheCapable", "not set")), fix)
     if extender.get("ignorable") is True:
-        fix = "set false: while our scheduler is away pods would be bound without an allocation"
+        fix = "set false: else kube-scheduler binds pods without an allocation while our scheduler is away"
         yield fail(name, f"{path}.ignorable", "true", fix)
     yield from _timeout(context, name, path, extender)
     yield from _managed(context, name, path, extender)
@@ -115,12 +114,12 @@ def _timeout(context: Context, name: str, path: str, extender: Mapping[str, Any]
     expected = max((seconds(text) or DEFAULT_TIMEOUT_S for text in ours), default=DEFAULT_TIMEOUT_S)
     if told is None or told < expected:
         seen = str(extender.get("httpTimeout", "not set (5s)"))
-        fix = f"set {expected:.0f}s, or --extender-timeout of our scheduler to what stands here"
+        fix = f"set {expected:.0f}s, or set --extender-timeout of our scheduler to this value"
         yield warn(name, f"{path}.httpTimeout", f"{seen}; our scheduler counts on {expected:.0f} s", fix)
 
 
 def seconds(text: str) -> float | None:
-    """A Go duration, or plain seconds; None: neither."""
+    """Parse a Go duration or plain seconds; None if the text is neither."""
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
     parts = _DURATION.findall(text)
@@ -137,8 +136,8 @@ def _managed(context: Context, name: str, path: str, extender: Mapping[str, Any]
         return
     for resource in (resource for resource, ignored in listed.items() if not ignored):
         field, seen = f"{path}.managedResources[{resource}]", "ignoredByScheduler is not true"
-        if resource in context.counts:  # slots it can count, since kubelets offer them
-            fix = "set ignoredByScheduler: true; else a pod it finds no slots for (an agent restarts) sleeps 5 minutes"
+        if resource in context.counts:  # kubelets offer slots, so kube-scheduler can count them
+            fix = "set ignoredByScheduler: true; else pods that find no slot while an agent restarts wait 5 minutes"
             yield warn(name, field, seen, fix)
         else:
             yield fail(name, field, seen, "set ignoredByScheduler: true: no kubelet offers it, so no node would fit")
@@ -147,14 +146,14 @@ def _managed(context: Context, name: str, path: str, extender: Mapping[str, Any]
     }
     missing = sorted(served - set(listed))
     if missing:
-        fix = "add them with ignoredByScheduler: true; pods that name them stay Pending, since no kubelet offers them"
+        fix = "add them with ignoredByScheduler: true; else pods that name them stay Pending: no kubelet offers them"
         yield fail(name, f"{path}.managedResources", f"missing: {', '.join(missing)}", fix)
     known = {r for family in context.facts.families for r in family.resources.names()}
     told = {r for part in context.install.schedulers for r in part.setting("managed_resources").split(",")}
     unserved = sorted(set(listed) - known - told) if known else []
     if unserved:
-        seen = f"{', '.join(unserved)}: no vendor known here serves it, and our scheduler is not told of it"
-        fix = "add it to --managed-resources of our scheduler: else a pod that asks for it may run anywhere, without it"
+        seen = f"{', '.join(unserved)}: no vendor known here serves it, and --managed-resources does not list it"
+        fix = "add it to --managed-resources of our scheduler: else a pod that requests it may run anywhere, without it"
         yield warn(name, f"{path}.managedResources", seen, fix)
 
 
@@ -176,12 +175,12 @@ def profiles(context: Context) -> Iterator[Finding]:
     for name, leases in sorted(claims.items()):
         if len(leases) > 1:
             who = ", ".join(names[lease] for lease in sorted(leases))
-            fix = "give each its own schedulerName, or one Lease to both: they bind the same pods past each other"
+            fix = "give each its own schedulerName, or one Lease to both: else they bind the same pods independently"
             yield fail("kube-scheduler", "profiles[].schedulerName", f"{name} is served by {who}", fix)
 
 
 def _lease(part: Part, config: Mapping[str, Any]) -> str:
-    """What keeps replicas apart: those that share a Lease are one scheduler."""
+    """The Lease of a kube-scheduler; replicas that share a Lease are one scheduler."""
     election = config.get("leaderElection")
     election = election if isinstance(election, dict) else {}
     if election.get("leaderElect") is False:

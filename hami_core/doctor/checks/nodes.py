@@ -1,4 +1,4 @@
-"""What nodes run: kubelet, container runtime, control groups."""
+"""Checks of Kubernetes versions and of nodes: kubelet, container runtime, cgroups."""
 
 from __future__ import annotations
 
@@ -18,34 +18,33 @@ if TYPE_CHECKING:
 
 OLDEST: Final = (1, 30)
 NEWEST: Final = (1, 36)
-"""Kubernetes minors this release is tested on."""
+"""Oldest and newest Kubernetes minor on which this release is tested."""
 CDI_KUBELET: Final = (1, 29)
 """First kubelet that passes on CDI names without a feature gate."""
 PROOF_S: Final = 120.0
-"""Age of a pod at which its node's agent has looked for its mounts."""
+"""By this age of a pod, its node's agent has checked the mounts of its containers."""
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
 
 
 def version_of(text: str) -> tuple[int, int] | None:
-    """Major and minor of ``v1.36.3`` or ``2.1.0``; None: no such text."""
+    """Major and minor of a version such as ``v1.36.3`` or ``2.1.0``; None if the text is no version."""
     match = _VERSION.match(text)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def kubernetes(context: Context) -> Iterator[Finding]:
-    """Is this a Kubernetes we know?"""
+    """Is this Kubernetes version supported?"""
     found = version_of(context.facts.version)
     if found is None:
-        yield unknown("API server", "version", context.facts.version or "it does not say")
+        yield unknown("API server", "version", context.facts.version or "not told")
         return
     supported = f"{_dotted(OLDEST)} to {_dotted(NEWEST)}"
     if found < OLDEST:
-        fix = f"upgrade: supported are {supported}"
+        fix = f"upgrade to a supported version: {supported}"
         yield fail("API server", "version", context.facts.version, fix)
     elif found > NEWEST:
-        yield warn(
-            "API server", "version", f"{context.facts.version} is newer than tested ({supported})", "see the notes"
-        )
+        seen, fix = f"{context.facts.version} is newer than tested ({supported})", "see the release notes"
+        yield warn("API server", "version", seen, fix)
     else:
         yield ok("API server", "version", context.facts.version)
 
@@ -62,15 +61,15 @@ def kubelet(context: Context) -> Iterator[Finding]:
         if found is None:
             continue
         if found < CDI_KUBELET:
-            fix = "upgrade it: before 1.29 CDI names in a device plugin's answer are dropped, containers get no device"
+            fix = "upgrade it: before 1.29 the kubelet drops a device plugin's CDI names, and containers get no device"
             yield fail(name, "nodeInfo.kubeletVersion", text, fix)
         elif not OLDEST <= found <= NEWEST:
-            fix = "its device checkpoint is read strictly: in a form not known, containers do not start"
+            fix = "use a tested version: if its device checkpoint has an unknown form, containers do not start"
             yield warn(name, "nodeInfo.kubeletVersion", f"{text} is not tested", fix)
 
 
 def runtime(context: Context) -> Iterator[Finding]:
-    """Does each container runtime know CDI?"""
+    """Does each container runtime support CDI?"""
     for node in context.device_nodes:
         finding = _runtime(node, serves=_serves(context, node))
         if finding is not None:
@@ -78,7 +77,7 @@ def runtime(context: Context) -> Iterator[Finding]:
 
 
 def _serves(context: Context, node: Node) -> bool:
-    """Whether a container has run there with devices long enough for the agent to have missed its mounts."""
+    """Whether a pod with devices runs there for so long that the agent has found its mounts in place."""
     return any(
         pod.spec.node_name == node.metadata.name
         and keys.SIGNATURE in pod.metadata.annotations
@@ -104,20 +103,18 @@ def _runtime(node: Node, *, serves: bool) -> Finding | None:
     if kind == "containerd" and found and found[0] == 1 and found[1] == 7:
         if serves and proven == keys.MODE_CDI:
             return ok(name, field, f"{text}, with CDI on: containers there have their mounts")
-        return warn(name, field, f"{text}: CDI is off there unless configured", how)
+        return warn(name, field, f"{text}: CDI is off by default", how)
     return fail(name, field, f"{text} has no CDI", how)
 
 
 def _unknown_runtime(name: str, field: str, text: str) -> Finding:
-    return unknown(
-        name, field, text or "not told", "CDI must be on there; the agent's --serial=auto notices if it is not"
-    )
+    return unknown(name, field, text or "not told", "turn CDI on there; the agent's --serial=auto notices if it is off")
 
 
 def _advice(kind: str, version: tuple[int, int] | None) -> str:
-    """What to do about a runtime; empty: nothing, or nothing known."""
+    """What to do about a runtime; empty if it needs nothing or is not known."""
     if kind in {"docker", "cri-dockerd"}:
-        return "use containerd or cri-o: docker's shim drops CDI names without a word; --serial=always as a stopgap"
+        return "use containerd or cri-o: docker's shim silently drops CDI names; --serial=always as a stopgap"
     if version is None:
         return ""
     if kind == "containerd" and version < (1, 7):
@@ -130,11 +127,11 @@ def _advice(kind: str, version: tuple[int, int] | None) -> str:
 
 
 def cgroups(context: Context) -> Iterator[Finding]:
-    """Which kubelets say that they run on control groups v1?"""
+    """Which kubelets report cgroup v1?"""
     nodes = {e.involved_object.name for e in context.facts.events if e.reason == "CgroupV1"}
     names = sorted(nodes & {node.metadata.name for node in context.facts.nodes})
     if names:
-        fix = "move to cgroup v2: kubelets refuse v1 by default from 1.35 on (failCgroupV1), and it gets no more work"
+        fix = "move to cgroup v2: from 1.35 on, kubelets refuse v1 by default (failCgroupV1)"
         yield warn("nodes", "cgroups", f"version 1 on {some(names)}", fix)
 
 
@@ -145,9 +142,10 @@ def trouble(context: Context) -> Iterator[Finding]:
         ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
         if ready is not None and ready.status != "True":
             seen = f"{ready.status}: {ready.reason} {ready.message}".strip()
-            yield fail(name, "status.conditions[Ready]", seen, "its devices take no pods until it is")
+            yield fail(name, "status.conditions[Ready]", seen, "repair the node: it takes no pods until it is ready")
         elif node.spec.unschedulable:
             yield warn(name, "spec.unschedulable", "cordoned", f"kubectl uncordon {node.metadata.name}")
         pressure = [c.type for c in node.status.conditions if c.type.endswith("Pressure") and c.status == "True"]
         if pressure:
-            yield warn(name, "status.conditions", ", ".join(pressure), "pods there are evicted; free what is short")
+            fix = "free what is short: the kubelet evicts pods until then"
+            yield warn(name, "status.conditions", ", ".join(pressure), fix)

@@ -1,4 +1,4 @@
-"""Pods that ask for devices: those that wait, went another way, or run without limits."""
+"""Checks of pods that request devices: waiting, bypassing our scheduler, refused, without limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hami_core.wire.pod import Reading
 
 PATIENCE_S: Final = 30.0
-"""A pod that waits no longer than this is being worked on."""
+"""A pod that has waited less than this is not reported."""
 
 
 def pending(context: Context) -> Iterator[Finding]:
@@ -42,12 +42,13 @@ def pending(context: Context) -> Iterator[Finding]:
             waiting[text].append(pod.key)
     for why, pods in sorted(waiting.items()):
         untried = why.startswith("kube-scheduler has not")
-        fix = "is kube-scheduler of this schedulerName up?" if untried else "kubectl describe pod: events name amounts"
+        up = "check that a kube-scheduler with this schedulerName runs"
+        fix = up if untried else "kubectl describe pod: its events name the amounts that are missing"
         yield (fail if untried else warn)("pods", "status.conditions[PodScheduled]", f"{some(pods)}: {why}", fix)
 
 
 def foreign(context: Context) -> Iterator[Finding]:
-    """Which pods with our resources go to another scheduler?"""
+    """Which pods with our resources name another scheduler?"""
     names = context.install.scheduler_names
     if not names:
         return
@@ -56,9 +57,9 @@ def foreign(context: Context) -> Iterator[Finding]:
         if pod.spec.scheduler_name not in names:
             foreign_pods[pod.spec.scheduler_name].append(pod.key)
     for scheduler, pods in sorted(foreign_pods.items()):
-        fix = f"set schedulerName {min(names)}, or none: no allocation is made, and the agent starts none of them"
+        fix = f"set schedulerName {min(names)}, or leave it out: without an allocation the agent does not start them"
         if keys.WEBHOOK_LABEL in {k for p in context.device_pods for k in p.metadata.labels}:
-            fix += f"; label {keys.WEBHOOK_LABEL}=ignore keeps pods from the webhook"
+            fix += f"; the webhook skips pods with label {keys.WEBHOOK_LABEL}=ignore"
         yield warn("pods", "spec.schedulerName", f"{scheduler}: {some(pods)}", fix)
 
 
@@ -68,26 +69,27 @@ def refused(context: Context) -> Iterator[Finding]:
         if not context.uses_devices(pod):
             continue
         if pod.status.phase == "Failed" and pod.status.reason == "UnexpectedAdmissionError":
-            fix = "delete it: the kubelet tries such a pod never again; it came when no agent was registered there"
+            fix = "delete it: the kubelet never retries it; no agent was registered on the node when it came"
             yield warn(f"Pod {pod.key}", "status.reason", f"UnexpectedAdmissionError: {pod.status.message}", fix)
         elif not pod.is_over:
             yield from _waiting(pod)
 
 
-_TELLING: Final = ("PreStartContainer", "CDI device injection", "unresolvable CDI")
+_REFUSALS: Final = ("PreStartContainer", "CDI device injection", "unresolvable CDI")
+"""Parts of the kubelet's message when our agent, or the runtime for lack of a CDI spec, refuses a start."""
 
 
 def _waiting(pod: Pod) -> Iterator[Finding]:
     for status in pod.container_statuses:
         waiting = status.state.waiting
-        if waiting is not None and any(word in waiting.message for word in _TELLING):
+        if waiting is not None and any(word in waiting.message for word in _REFUSALS):
             seen = f"{waiting.reason}: {waiting.message}"
-            fix = "the agent says why it holds it back; its log on that node has more"
+            fix = "correct what the message names; the log of the agent on that node has more"
             yield fail(f"Pod {pod.key}", f"status of container {status.name}", seen, fix)
 
 
 def unlimited(context: Context) -> Iterator[Finding]:
-    """Which pods did agents see without their limits?"""
+    """Which pods did agents report as running without their limits?"""
     alive = {pod.key for pod in context.facts.pods if not pod.is_over}
     seen: dict[str, str] = {}
     for event in context.facts.events:
@@ -100,7 +102,7 @@ def unlimited(context: Context) -> Iterator[Finding]:
 
 
 def quotas(context: Context) -> Iterator[Finding]:
-    """Which ResourceQuotas name our resources, and do they count?"""
+    """Which ResourceQuota entries about our resources count, and which do not?"""
     families = context.facts.families
     resources = limited(families)
     offered = {name for node in context.facts.nodes for name in node.status.capacity}
@@ -115,10 +117,10 @@ def quotas(context: Context) -> Iterator[Finding]:
             yield tell(name, f"spec.hard[{wrong.entry}]", wrong.problem, wrong.fix)
 
 
-def without_count(context: Context) -> Iterator[Finding]:
-    """Which pods were bound to a node with devices and carry no allocation?"""
+def unallocated(context: Context) -> Iterator[Finding]:
+    """Which pods of our scheduler are bound to a node and have no allocation?"""
     names = context.install.scheduler_names
-    lost = [
+    found = [
         pod.key
         for pod in context.device_pods
         if pod.spec.node_name
@@ -126,16 +128,16 @@ def without_count(context: Context) -> Iterator[Finding]:
         and not any(keys.is_allocated_key(k) for k in pod.metadata.annotations)
         and not any(pod.metadata.annotations.get(f.allocated_key) for f in context.facts.families)
     ]
-    if lost:
+    if found:
         fix = (
-            "they came round our Bind (spec.nodeName by hand, another binder), or it was removed: delete them;"
-            " once a container with devices has started, the node gives no new pods such devices"
+            "delete them: they bypassed our Bind (spec.nodeName by hand, another binder), or it was removed;"
+            " once a container of theirs with devices has started, the node takes no new pods with such devices"
         )
-        yield fail("pods", "metadata.annotations", f"bound without an allocation: {some(lost)}", fix)
+        yield fail("pods", "metadata.annotations", f"bound without an allocation: {some(found)}", fix)
 
 
 def unreadable(context: Context) -> Iterator[Finding]:
-    """Which running pods have an allocation that can't be read, so that their nodes take no new ones?"""
+    """Which running pods have an allocation that can't be read? Their nodes take no new pods of that family."""
     families = {family.word: family for family in context.facts.families}
     good = 0
     for pod in context.facts.pods:
@@ -157,7 +159,10 @@ def unreadable(context: Context) -> Iterator[Finding]:
 
 
 def _unknown_devices(reading: Reading, devices: Mapping[str, tuple[Device, ...] | None]) -> dict[str, str]:
-    """Common word → the device of an allocation that its node, which has others, does not register."""
+    """Common word → a device of the allocation that is missing from the node's register of that family.
+
+    A node without any device of the family is skipped.
+    """
     found: dict[str, str] = {}
     for container in reading.allocation.containers if reading.allocation is not None else ():
         for piece in container.slices:

@@ -1,4 +1,4 @@
-"""Our scheduler's pods, and who leads."""
+"""Checks of our scheduler's pods, leader election, versions and device-config."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from hami_core.doctor.install import Part
     from hami_core.kube.objects import Lease
 
-INSTALL: Final = "install it: helm install hami, or kubectl apply of what `hami manifests` prints"
+INSTALL: Final = "install it: helm install hami, or kubectl apply the output of `hami manifests`"
 _TRUE: Final = frozenset({"true", "1", "t", "yes", "on"})
 
 
 def pods(context: Context) -> Iterator[Finding]:
-    """Are there scheduler pods, in one namespace, and ready?"""
+    """Are there scheduler pods, all in one namespace and ready?"""
     found = context.install.schedulers
     if not found:
         where = f"namespace {context.facts.namespace}" if context.facts.namespace else "cluster"
@@ -30,7 +30,7 @@ def pods(context: Context) -> Iterator[Finding]:
         return
     spaces = context.install.namespaces
     if len(spaces) > 1:
-        fix = "keep one installation: two bind the same devices; --namespace looks at one of them"
+        fix = "keep one installation: two give out the same devices; --namespace makes the doctor check one of them"
         yield fail("cluster", "", f"schedulers in {len(spaces)} namespaces: {', '.join(spaces)}", fix)
     for part in found:
         yield from _pod(part)
@@ -43,15 +43,14 @@ def _pod(part: Part) -> Iterator[Finding]:
         return
     why = [f"{s.name}: {w.reason} {w.message}".strip() for s in part.pod.container_statuses if (w := s.state.waiting)]
     reason = "; ".join(why) or next((c.message for c in part.pod.status.conditions if c.status != "True"), "")
-    fix = (
-        f"kubectl -n {part.namespace} logs {part.pod.metadata.name} -c {part.container.name}; /readyz names what waits"
-    )
+    log = f"kubectl -n {part.namespace} logs {part.pod.metadata.name} -c {part.container.name}"
+    fix = f"{log}; its /readyz names what is missing"
     seen = f"not ready ({part.pod.status.phase or 'no phase'})" + (f": {reason}" if reason else "")
     yield fail(name, "status.conditions[Ready]", seen, fix)
 
 
 def leader(context: Context) -> Iterator[Finding]:
-    """Does exactly one replica bind, and is it alive?"""
+    """Does exactly one replica bind pods, and does it renew its Lease?"""
     schedulers = context.install.schedulers
     if not schedulers:
         return
@@ -61,12 +60,12 @@ def leader(context: Context) -> Iterator[Finding]:
         return
     part = electing[0]
     name = part.setting("leader_elect_resource_name") or part.setting("scheduler_name", "hami-scheduler")
-    # containers take the namespace from the downward API, whose value is not in the pod's specification
+    # The namespace may come from the downward API; the pod's specification does not hold its value.
     namespace = part.setting("leader_elect_resource_namespace") or part.namespace
     lease = next((e for e in context.facts.leases if e.key == f"{namespace}/{name}"), None)
     if lease is None:
-        fix = "kube-scheduler makes it: check leaderElection in its configuration and its right to write leases"
-        yield fail(f"Lease {namespace}/{name}", "", "there is none, so no replica binds", fix)
+        fix = "check leaderElection in kube-scheduler's configuration, and its right to write Leases"
+        yield fail(f"Lease {namespace}/{name}", "", "does not exist, so no replica binds", fix)
         return
     yield from _lease(context, lease, part)
 
@@ -83,13 +82,14 @@ def _without_election(schedulers: tuple[Part, ...]) -> Iterator[Finding]:
 def _lease(context: Context, lease: Lease, part: Part) -> Iterator[Finding]:
     name, holder = f"Lease {lease.key}", lease.spec.holder_identity or ""
     if not holder:
-        yield fail(name, "spec.holderIdentity", "nobody holds it, so no replica binds", "look at kube-scheduler's log")
+        seen = "no replica holds it, so none binds"
+        yield fail(name, "spec.holderIdentity", seen, "look at kube-scheduler's log")
         return
     age = age_of(context.facts, lease.spec.renew_time)
     duration = lease.spec.lease_duration_seconds or 15
     if age is not None and age > 2 * duration:
-        fix = "its holder is gone or cannot reach the API server; look at the log of kube-scheduler"
-        yield fail(name, "spec.renewTime", f"renewed {age:.0f} s ago, lasts {duration} s", fix)
+        fix = "look at kube-scheduler's log: its holder is gone or does not reach the API server"
+        yield fail(name, "spec.renewTime", f"renewed {age:.0f} s ago, but lasts {duration} s", fix)
         return
     leading = [p for p in context.install.schedulers if _holds(p, holder)]
     if leading:
@@ -97,23 +97,23 @@ def _lease(context: Context, lease: Lease, part: Part) -> Iterator[Finding]:
         seen = f"{holder} (pod {leading[0].pod.metadata.name}, {state})"
         yield ok(name, "spec.holderIdentity", seen)
     elif part.setting("lease", "follow") == "follow":
-        fix = "another kube-scheduler holds it: give it another Lease, or run kube-scheduler in our scheduler's pod"
+        fix = "give the kube-scheduler that holds it another Lease, or run kube-scheduler in our scheduler's pod"
         yield fail(name, "spec.holderIdentity", f"{holder} is none of our scheduler's pods, so none binds", fix)
     else:
-        yield unknown(name, "spec.holderIdentity", f"{holder} is no pod seen here")
+        yield unknown(name, "spec.holderIdentity", f"{holder} is none of the scheduler pods found")
 
 
 def _holds(part: Part, holder: str) -> bool:
     identity = part.setting("identity") or part.pod.metadata.name
     if part.setting("lease", "follow") == "own":
         return holder.startswith(identity)
-    # under hostNetwork the host name is the node's
+    # With hostNetwork, the host name is the node's, and kube-scheduler's identity begins with it.
     names = {identity, part.pod.spec.node_name} if part.pod.spec.host_network else {identity}
     return any(name and holder.startswith(f"{name}_") for name in names)
 
 
 def versions(context: Context) -> Iterator[Finding]:
-    """Do scheduler and agents come from one release?"""
+    """Do scheduler and agents have the same image tag?"""
     parts = [*context.install.schedulers, *context.install.agents]
     tags = Counter(part.container.image.partition("@")[0].rpartition("/")[2].partition(":")[2] for part in parts)
     if len(tags) > 1:
@@ -124,17 +124,17 @@ def versions(context: Context) -> Iterator[Finding]:
 
 
 def device_config(context: Context) -> Iterator[Finding]:
-    """Would a scheduler of this version start with the device-config that is there?"""
+    """Would a scheduler of this version start with the cluster's device-config?"""
     if context.facts.config_problem:
-        fix = "correct it: a scheduler of this version does not start with it; what follows here goes by the defaults"
+        fix = "correct it: a scheduler of this version does not start with it; further checks assume default settings"
         yield fail("device-config", "", context.facts.config_problem, fix)
 
 
 def role_label(context: Context) -> Iterator[Finding]:
-    """Does one pod carry the leader's label, where they are labelled?"""
+    """If scheduler pods have the role label, does exactly one say leader?"""
     labelled = [p for p in context.install.schedulers if keys.SCHEDULER_ROLE_LABEL in p.pod.metadata.labels]
     leaders = [p for p in labelled if p.pod.metadata.labels[keys.SCHEDULER_ROLE_LABEL] == keys.ROLE_LEADER]
     if labelled and len(leaders) != 1:
         names = some([p.pod.key for p in leaders]) or "none"
-        fix = "it settles within a lease's duration; if not, the scheduler may not patch its own pod"
+        fix = "if this lasts longer than a Lease, allow the scheduler to patch its own pod"
         yield warn("scheduler", f"label {keys.SCHEDULER_ROLE_LABEL}", f"pods labelled leader: {names}", fix)

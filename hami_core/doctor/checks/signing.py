@@ -1,4 +1,4 @@
-"""Does what the scheduler signs with agree with what the agents verify with?"""
+"""Checks of signatures: the scheduler's signing key, the agents' public keys, the allocations."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def agreement(context: Context) -> Iterator[Finding]:
     for agent in context.install.agents:
         if agent.setting("mode", "required") == "trust" or agent.setting("signing_keys"):
             continue
-        fix = "mount the ConfigMap with the scheduler's public keys and name its folder"
-        yield fail(pod_name(agent.pod), "--signing-keys", "not set: every allocation is refused", fix)
+        fix = "mount the ConfigMap with the scheduler's public keys, and set the flag to its folder"
+        yield fail(pod_name(agent.pod), "--signing-keys", "not set: the agent refuses every allocation", fix)
         break
     for scheduler in context.install.schedulers:
         if not scheduler.setting("signing_key") and not scheduler.setting("signing_secret"):
-            fix = "give --signing-secret (the chart does): agents in mode required refuse unsigned allocations"
+            fix = "set --signing-secret, as the chart does: agents in mode required refuse unsigned allocations"
             yield fail(pod_name(scheduler.pod), "--signing-secret", "not set: allocations are not signed", fix)
             break
 
 
 def _agent_sources(context: Context) -> set[tuple[str, str]]:
-    """ConfigMaps (namespace, name) that agents verify with, and that the scheduler publishes."""
+    """ConfigMaps with public keys as (namespace, name): those agents mount, and those the scheduler publishes."""
     found = set()
     for part in context.install.agents:
         source = part.volume_of(part.setting("signing_keys"))
@@ -52,7 +52,7 @@ def _agent_sources(context: Context) -> set[tuple[str, str]]:
 
 
 def public_keys(context: Context) -> tuple[PublicKey, ...]:
-    """All public keys agents verify with, as far as they could be read."""
+    """All public keys that agents verify with, as far as they could be read."""
     found: list[PublicKey] = []
     for namespace, name in sorted(_agent_sources(context)):
         config_map = context.facts.config_maps.get(namespace, name)
@@ -69,15 +69,15 @@ def _config_map(context: Context, name: str) -> Iterator[Finding]:
     config_map = context.facts.config_maps.get(namespace, short)
     if config_map is None:
         problem = context.facts.config_maps.problem(namespace, short)
-        fix = "the scheduler publishes it (--signing-keys-configmap): look at its log and its rights"
-        yield unknown(where, "data", problem) if problem else fail(where, "", "there is none", fix)
+        fix = "look at the log and the rights of the scheduler, which publishes it (--signing-keys-configmap)"
+        yield unknown(where, "data", problem) if problem else fail(where, "", "does not exist", fix)
         return
     for key, text in sorted(config_map.data.items()):
         try:
             load_public_keys(text.encode(), where=key)
         except ConfigError as error:
             if key.endswith((".pem", ".pub")):
-                yield fail(where, f"data[{key}]", error.problem, "remove the entry: agents read no key beside it")
+                yield fail(where, f"data[{key}]", error.problem, "correct or remove the entry: agents skip it")
     have = {key_id(key) for key in public_keys(context)}
     for scheduler in context.install.schedulers[:1]:
         yield from _private(context, scheduler, where, have)
@@ -93,16 +93,16 @@ def _private(context: Context, scheduler: Part, where: str, have: set[str]) -> I
     signing = context.facts.signing_keys.get(scheduler.namespace, name)
     secret = f"Secret {scheduler.namespace}/{name}"
     if problem:
-        yield unknown(secret, "data", problem, "pods.signatures looks at what was signed instead")
+        yield unknown(secret, "data", problem, "see pods.signatures, which verifies the signatures themselves")
     elif signing is None:
-        yield fail(secret, "", "there is none", "the scheduler makes it when it starts: look at its log")
+        yield fail(secret, "", "does not exist", "look at the scheduler's log: it makes the Secret at start")
     elif not signing:
-        yield fail(secret, "data", "holds no Ed25519 key", "delete it; the scheduler makes it anew")
+        yield fail(secret, "data", "holds no Ed25519 key", "delete it: the scheduler makes a new one")
     else:
         ids = [key_id(key) for key in signing]
         missing = [i for i in ids if i not in have]
         if missing:
-            fix = "the scheduler publishes its key before it signs with it: look at its log, and who else writes these"
+            fix = "look at the log of the scheduler, which publishes its key before use, and who else writes these objects"
             seen = f"lacks the scheduler's key {', '.join(missing)} (has: {', '.join(sorted(have)) or 'none'})"
             yield fail(where, "data", seen, fix)
         else:
@@ -110,7 +110,7 @@ def _private(context: Context, scheduler: Part, where: str, have: set[str]) -> I
 
 
 def signatures(context: Context) -> Iterator[Finding]:
-    """Is every allocation signed, by a key the agents have, and for this very pod?"""
+    """Is every allocation signed for its pod by a key that the agents have?"""
     known = public_keys(context)
     unsigned: list[str] = []
     good = unchecked = 0
@@ -123,13 +123,13 @@ def signatures(context: Context) -> Iterator[Finding]:
             problem = _problem(context, pod, known)
             good += not problem
             if problem:
-                fix = "who wrote it? The agent refuses it at the next start; delete the pod to have it placed anew"
+                fix = "find out who wrote it, and delete the pod: its agent refuses the next start of a container"
                 yield fail(pod_name(pod), keys.SIGNATURE, problem, fix)
         else:
             unchecked += 1
     if unchecked:
-        seen = f"{unchecked} signed allocations, and no public key to verify them with"
-        yield unknown("pods", keys.SIGNATURE, seen, "signing.keys says where the keys should be")
+        seen = f"{unchecked} signed allocations, but no public key to verify them"
+        yield unknown("pods", keys.SIGNATURE, seen, "see signing.keys, which says where the keys should be")
     if unsigned:
         yield warn("pods", keys.SIGNATURE, f"{len(unsigned)} unsigned: {some(unsigned)}", _ADOPT)
     if good:
@@ -137,8 +137,8 @@ def signatures(context: Context) -> Iterator[Finding]:
 
 
 _ADOPT = (
-    "HAMi placed them: agents with --mode=adopt keep them (docs: migrate-from-hami); if HAMi never ran here, "
-    "the scheduler signs nothing"
+    "if HAMi placed them, run agents with --mode=adopt until they end (docs: migrate-from-hami); "
+    "if HAMi never ran here, make the scheduler sign (see signing.keys)"
 )
 
 

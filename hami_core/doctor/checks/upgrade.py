@@ -1,8 +1,7 @@
-"""What this version refuses and an earlier one took: pods that run now and could not be created or placed again.
+"""Finds pods that run now and that this version would refuse to create, place or start again.
 
-Run before an upgrade: a pod that runs goes on, but its next replica, restart from scratch or rollout would be refused.
-The verdict is the installed vendors' own (`mutate_admission`, `parse_request`, `check_type`), as the webhook and the
-Filter of this version ask them.
+Run it before an upgrade. A running pod goes on, but its next replica or rollout would be refused. The installed
+vendors decide (`mutate_admission`, `parse_request`, `check_type`), just as for this version's webhook and Filter.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def refused(context: Context) -> Iterator[Finding]:
-    """Which pods that exist would this version refuse if they were created again?"""
+    """Which existing pods would this version refuse if they were created again?"""
     vendors = context.facts.vendors
     if vendors is None:
         return
@@ -43,12 +42,12 @@ def refused(context: Context) -> Iterator[Finding]:
         if reason := _unplaceable(context, pod, requests, vendors) or _unstartable(context, pod):
             by_reason[reason].append(pod.key)
     for reason, pods in sorted(by_reason.items()):
-        fix = "change it in what creates them (Deployment, Job, …); what runs goes on until it is created anew"
+        fix = "change it in the Deployment, Job or other object that creates them; running pods go on until then"
         yield warn("pods", "spec", f"would be refused by this version: {some(pods)}: {reason}", fix)
 
 
 def _admit(pod: Pod, vendors: Loaded) -> list[Request]:
-    """What the pod asks for, as the webhook completes and reads it.
+    """The pod's requests, after the webhook has completed them.
 
     Raises:
         HamiError: The webhook would refuse it.
@@ -67,7 +66,7 @@ def _admit(pod: Pod, vendors: Loaded) -> list[Request]:
 
 
 def _unplaceable(context: Context, pod: Pod, requests: list[Request], vendors: Loaded) -> str:
-    """Why no device of the pod's own node would be given to it again; empty: one would, or it is on none."""
+    """Why no device of the pod's node fits the pod's type or mode; empty if one fits or the pod has no node."""
     devices = context.devices.get(pod.spec.node_name, {})
     checks = {rules.family.word: rules.check_type for rules in vendors.rules()}
     for request in requests:
@@ -80,7 +79,7 @@ def _unplaceable(context: Context, pod: Pod, requests: list[Request], vendors: L
 
 
 def _unstartable(context: Context, pod: Pod) -> str:
-    """Why the webhook or the agent of this version would not let a container with devices start; empty: both would."""
+    """Why this version's webhook or agent would refuse to start a container; empty if neither would."""
     for container in pod.spec.all_containers:
         if container.is_privileged:
             return f"container {container.name} is privileged"

@@ -1,4 +1,4 @@
-"""The admission webhook: is it asked, is it reachable, does it fail closed."""
+"""Checks of the admission webhook: registration, failure policy, Service, order."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from hami_core.doctor.objects import Webhook, WebhookConfiguration
 
 NAME: Final = "vgpu.hami.io"
-"""HAMi's name of the webhook."""
+"""The webhook's name, as in HAMi."""
 PATH: Final = "/webhook"
 EPHEMERAL: Final = "pods/ephemeralcontainers"
 
 
 def is_ours(hook: Webhook) -> bool:
-    """Whether it is the webhook of our scheduler, or of HAMi's, which has the same name."""
+    """Whether it is a webhook of our scheduler or of HAMi's, which have the same name."""
     service = hook.client_config.service
     return (
         hook.name == NAME
@@ -31,12 +31,12 @@ def is_ours(hook: Webhook) -> bool:
 
 
 def fails_open_by_design(hook: Webhook) -> bool:
-    """Whether it is the second webhook, for pods that name no resource of ours (``overwriteEnv``, core policy)."""
+    """Whether it is the second webhook, for pods that name none of our resources (``overwriteEnv``, core policy)."""
     return hook.name != NAME and hook.failure_policy == "Ignore"
 
 
 def hooks(context: Context) -> list[tuple[WebhookConfiguration, Webhook]]:
-    """Our webhooks with their configurations; those of the installation looked at where there are several."""
+    """Our webhooks with their configurations; with several installations, those of the one under examination."""
     found = [(c, hook) for c in context.facts.webhooks for hook in c.webhooks if is_ours(hook)]
     spaces = context.install.namespaces
     mine = [(c, h) for c, h in found if not (s := h.client_config.service) or s.namespace in spaces]
@@ -49,44 +49,42 @@ def name_of(configuration: WebhookConfiguration) -> str:
 
 
 def present(context: Context) -> Iterator[Finding]:
-    """Is the webhook registered for the creation of pods and of ephemeral containers?"""
+    """Is the webhook registered for new pods and ephemeral containers?"""
     found = hooks(context)
     if not found:
-        fix = "apply the chart's MutatingWebhookConfiguration; without it requests are not checked before Filter"
-        yield fail("MutatingWebhookConfiguration", "webhooks", f"none is named {NAME}", fix)
+        fix = "apply the chart's MutatingWebhookConfiguration: without it nothing checks requests before Filter"
+        yield fail("MutatingWebhookConfiguration", "webhooks", f"no webhook is named {NAME}", fix)
     for configuration in context.facts.webhooks:
         others = [h for h in configuration.webhooks if is_ours(h) and (configuration, h) not in found]
         if others:
             service = others[0].client_config.service
             where = f"{service.namespace}/{service.name}" if service else others[0].client_config.url
-            fix = (
-                f"kubectl delete mutatingwebhookconfiguration {configuration.metadata.name}, if nothing runs behind it"
-            )
-            yield warn(name_of(configuration), "webhooks[].clientConfig", f"a second one, for {where}", fix)
+            fix = f"kubectl delete mutatingwebhookconfiguration {configuration.metadata.name}, if nothing serves it"
+            yield warn(name_of(configuration), "webhooks[].clientConfig", f"a second webhook, served by {where}", fix)
     for configuration, hook in found:
         field = f"webhooks[{hook.name}].rules"
         if any(rule.touches("pods", "CREATE") for rule in hook.rules):
-            yield ok(name_of(configuration), field, "asked when pods are created")
+            yield ok(name_of(configuration), field, "covers CREATE of pods")
         else:
             yield fail(name_of(configuration), field, "does not cover CREATE of pods", "restore the chart's rules")
         if not any(rule.touches(EPHEMERAL, "UPDATE") for rule in hook.rules):
-            fix = "restore the chart's rules: kubectl debug's containers come without variables that vendors impose"
+            fix = "restore the chart's rules: else containers of kubectl debug lack the variables that vendors impose"
             yield warn(name_of(configuration), field, f"does not cover UPDATE of {EPHEMERAL}", fix)
 
 
 def failure_policy(context: Context) -> Iterator[Finding]:
-    """Does it fail closed, and only for pods that name our resources?"""
+    """Does the webhook fail closed, and only for pods that name our resources?"""
     for configuration, hook in hooks(context):
         name, field = name_of(configuration), f"webhooks[{hook.name}]"
         if fails_open_by_design(hook):
-            fix = "known: while the webhook is away such pods keep the node's default view of devices"
+            fix = "nothing to do, if you accept that such pods see the node's devices while the webhook is away"
             yield warn(name, f"{field}.failurePolicy", "Ignore, for pods that name none of our resources", fix)
             continue
         if hook.failure_policy != "Fail":
             fix = "set Fail: while the webhook is away pods reach default-scheduler unchecked"
             yield fail(name, f"{field}.failurePolicy", hook.failure_policy, fix)
         elif not hook.match_conditions:
-            fix = "add matchConditions for our resources: an outage of ours now blocks every pod of the cluster"
+            fix = "add matchConditions for our resources: else no pod can be created while the webhook is away"
             yield warn(name, f"{field}.matchConditions", "none, with failurePolicy Fail", fix)
         else:
             yield from _conditions(context, name, field, hook)
@@ -98,14 +96,14 @@ def _conditions(context: Context, name: str, field: str, hook: Webhook) -> Itera
     managed = [r for r in served if _serves(context, r)]
     missing = [r for r in managed if r not in text]
     if missing and "matches(" not in text and "startsWith(" not in text:
-        fix = "add them to the expression: such pods are not shown to the webhook"
+        fix = "add them to the expression: the webhook does not see pods that name only these"
         yield warn(name, f"{field}.matchConditions", f"do not name {some(missing)}", fix)
     else:
         yield ok(name, f"{field}.failurePolicy", f"Fail, with {len(hook.match_conditions)} matchConditions")
 
 
 def _serves(context: Context, resource: str) -> bool:
-    """Whether kube-scheduler is told that we manage a resource: what is installed here may be more than there."""
+    """Whether our extender manages a resource there; more vendors may be installed here than in the cluster."""
     return any(resource in managed_resources(config) for _, config in context.configs())
 
 
@@ -119,10 +117,11 @@ def service(context: Context) -> Iterator[Finding]:
         found = [s for s in context.facts.services if s.key == f"{reference.namespace}/{reference.name}"]
         if not found:
             fix = f"create it, or correct clientConfig.service of {name_of(configuration)}"
-            yield fail(name, "", "there is none", fix)
+            yield fail(name, "", "does not exist", fix)
             continue
         if reference.port not in {port.port for port in found[0].spec.ports}:
-            yield fail(name, "spec.ports", f"has no port {reference.port}", f"correct it or {name_of(configuration)}")
+            fix = f"add the port, or correct {name_of(configuration)}"
+            yield fail(name, "spec.ports", f"has no port {reference.port}", fix)
         yield from _endpoints(context, name, reference.namespace, reference.name)
 
 
@@ -141,16 +140,17 @@ def _endpoints(context: Context, name: str, namespace: str, service_name: str) -
         yield ok(name, "endpoints", f"{ready} ready")
     else:
         seen = f"{len(endpoints)}, none ready" if endpoints else "none"
-        yield fail(name, "endpoints", seen, "compare its selector with the scheduler pods' labels and readiness")
+        fix = "compare its selector with the labels of the scheduler's pods, and check that they are ready"
+        yield fail(name, "endpoints", seen, fix)
 
 
-# --- neighbours ------------------------------------------------------------------------------------------------------
+# --- other webhooks --------------------------------------------------------------------------------------------------
 
 
 def order(context: Context) -> Iterator[Finding]:
-    """Which webhooks change pods after ours has looked?
+    """Which webhooks change pods after ours?
 
-    The API server asks mutating webhooks in the order of their configurations' names.
+    The API server calls mutating webhooks in the order of their configurations' names.
     """
     found = hooks(context)
     if not found:
@@ -165,7 +165,7 @@ def order(context: Context) -> Iterator[Finding]:
     )
     name = f"MutatingWebhookConfiguration {last}"
     if later and not again:
-        fix = "containers or resources they add are not seen by ours: set reinvocationPolicy IfNeeded"
+        fix = "set reinvocationPolicy IfNeeded: ours does not see containers or resources that they add"
         yield warn(name, "webhooks[].reinvocationPolicy", f"Never, and {some(later)} change pods after ours", fix)
     elif later:
-        yield ok(name, "webhooks[].reinvocationPolicy", f"IfNeeded; {some(later)} come after ours")
+        yield ok(name, "webhooks[].reinvocationPolicy", f"IfNeeded; {some(later)} change pods after ours")

@@ -1,1 +1,1 @@
-"""``hami doctor --on-node``: what an agent needs of its node, seen from the agent's container or from the host."""
+"""``hami doctor --on-node``: checks what an agent needs from its node, in the agent's container or on the host."""

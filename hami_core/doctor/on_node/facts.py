@@ -1,4 +1,4 @@
-"""What is known of a node when the checks begin. Pure data."""
+"""Facts about a node, read before the checks begin. Pure data."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder as it was found.
+    """State of a folder.
 
     Attributes:
-        path: Where it is.
-        problem: Why it can't be used, such as ``does not exist``; empty: it is there and writable.
-        filesystem: Type of what it lies on; empty: not known.
-        free_bytes: Room left.
-        files: Names in it.
+        path: Its path.
+        problem: Why it can't be used, such as ``no such file or directory``; empty: it exists and is writable.
+        filesystem: Type of its file system; empty: not known.
+        free_bytes: Free space.
+        files: Names of its entries.
     """
 
     path: str
@@ -30,12 +30,12 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that runs in a container with limits of ours.
+    """A process in a container with our limits.
 
     Attributes:
-        pid: On the node.
-        name: Of its program.
-        preloaded: Whether it has the interposer in its address space; None: that can't be seen.
+        pid: Process id on the node.
+        name: Name of its program.
+        preloaded: Whether the interposer is mapped in its address space; None: not known.
         musl: Whether its C library is musl.
     """
 
@@ -47,31 +47,31 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """Everything the node's checks look at.
+    """Everything that the node's checks read.
 
     Attributes:
-        node: Its name, as far as it is known.
-        agent_pid: Process id of the agent; 0: none is seen.
+        node: The node's name.
+        agent_pid: Process id of the agent; 0: none was found.
         plugin_dir: The kubelet's device-plugin folder.
         socket: What is wrong with kubelet.sock; empty: it answers.
-        checkpoint: What is wrong with the device checkpoint; empty: it is read.
-        entries: Containers with devices in the checkpoint.
-        registered: Resource → slots the kubelet knows.
-        cdi_dir: Where the agent writes CDI specs.
-        runtime_dirs: Where the container runtime looks for them by its configuration; empty: that is not seen.
-        cdi_enabled: What the runtime's configuration says; None: nothing, or it is not seen.
-        broken_specs: CDI specs of others that are no YAML or JSON.
-        state_dir: The agent's records.
-        learnt_serial: Whether the agent has seen in this boot that CDI does not work.
-        library: The interposer's files in the state folder.
-        driver: First line of the driver's own version file; empty: there is none.
-        devices: Vendor → number of devices it finds.
-        vendor_problems: Vendor → what went wrong.
+        checkpoint: What is wrong with the device checkpoint; empty: it can be read.
+        entries: Number of the checkpoint's device entries.
+        registered: Resource → number of slots that the kubelet knows.
+        cdi_dir: The folder where the agent writes CDI specs.
+        runtime_dirs: Folders where the runtime looks for CDI specs, from its configuration; empty: not known.
+        cdi_enabled: The runtime's setting ``enable_cdi``; None: not set or not known.
+        broken_specs: Files in the CDI folders that are not valid YAML or JSON.
+        state_dir: The agent's state folder.
+        learnt_serial: Whether the agent has found since boot that CDI does not work.
+        library: Names of the interposer's files in the state folder.
+        driver: First line of the driver's version file under ``/proc/driver``; empty: there is none.
+        devices: Vendor → number of devices that it finds.
+        vendor_problems: Vendor → why it could not look for devices.
         lsm: Linux security modules that are on.
         selinux_enforcing: Whether SELinux enforces.
-        cgroup_version: 1 or 2; 0: not seen.
-        boot_id: Identity of this boot; empty: it can't be read.
-        processes: Those in containers with limits; None: the node's processes can't be seen.
+        cgroup_version: 1 or 2; 0: not known.
+        boot_id: Id of this boot; empty: it can't be read.
+        processes: Processes in containers with limits; None: the node's processes can't be seen.
     """
 
     node: str

@@ -1,4 +1,4 @@
-"""The edge: looks at the node's files, sockets and processes."""
+"""Reads the node's files, sockets and processes into `NodeFacts`."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 LIMITS_MOUNT: Final = f"{VGPU_ROOT}/limits"
-"""Where containers see their limits (docs/reference/wire-format.md)."""
+"""Mount point of a container's limits files (docs/reference/wire-format.md)."""
 INTERPOSER: Final = "libvgpu"
 CONTAINERD_CONFIG: Final = "etc/containerd/config.toml"
-OF_THE_NODE: Final = frozenset({"kubelet", "containerd", "crio", "k3s-server", "k3s-agent"})
-"""Programs that are seen where a node's processes are."""
+NODE_PROGRAMS: Final = frozenset({"kubelet", "containerd", "crio", "k3s-server", "k3s-agent"})
+"""Programs of every node. If none of them is visible, this is a container's own process namespace."""
 _TIMEOUT_S: Final = 2.0
 _SPEC: Final = frozenset({".json", ".yaml", ".yml"})
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where to look; None: where the agent that runs here does, else its defaults.
+    """Paths to examine. None stands for the path of the running agent, or the agent's default if none runs.
 
     Attributes:
         plugin_dir: The kubelet's device-plugin folder.
-        cdi_dir: Where CDI specs are written.
-        state_dir: The agent's records.
+        cdi_dir: The folder for CDI specs.
+        state_dir: The agent's state folder.
         proc: The node's ``/proc``.
-        root: The root that ``/etc`` and ``/sys`` are looked for under.
+        root: Parent of ``/etc`` and ``/sys``.
     """
 
     plugin_dir: Path | None = None
@@ -56,12 +56,12 @@ class Places:
 
 
 def gather(places: Places, discover: Callable[[NodeContext], tuple[Mapping[str, int], Mapping[str, str]]]) -> NodeFacts:
-    """Look at everything the node's checks need.
+    """Read everything that the node's checks need.
 
     Args:
-        places: Where to look.
-        discover: Asks the vendors installed here for this node's devices: (vendor → how many, vendor → what went
-            wrong).
+        places: Paths to examine.
+        discover: Asks the installed vendors for this node's devices; returns (vendor → number of devices, vendor →
+            problem).
     """
     pid, words = _agent(places.proc)
     told = Container(args=words)
@@ -113,7 +113,7 @@ def _text(path: Path) -> str:
 
 
 def _agent(proc: Path) -> tuple[int, tuple[str, ...]]:
-    """Process id and words of the agent that runs here; (0, ()) where none is seen."""
+    """Process id and arguments of the agent that runs here; (0, ()) if none is found."""
     for pid in _pids(proc):
         words = tuple(_text(proc / str(pid) / "cmdline").split("\0"))
         if "agent" in words and any(Path(word).name in {"hami", "hami_core"} for word in words[: words.index("agent")]):
@@ -143,7 +143,7 @@ def _folder(path: Path, proc: Path) -> Folder:
 
 
 def _filesystem(path: Path, proc: Path) -> str:
-    """Type of the file system a path lies on, from the mount table."""
+    """Type of the file system that holds a path, from the mount table."""
     best, kind = "", ""
     for line in _text(proc / "self/mountinfo").splitlines():
         before, dash, after = line.partition(" - ")
@@ -167,7 +167,7 @@ def _socket(path: Path) -> str:
 
 
 def _checkpoint(path: Path) -> tuple[str, int, dict[str, int]]:
-    """(what is wrong, containers with devices, slots by resource)."""
+    """(problem, number of device entries, resource → number of slots)."""
     try:
         found = decode(path.read_bytes())
     except FileNotFoundError:
@@ -180,7 +180,7 @@ def _checkpoint(path: Path) -> tuple[str, int, dict[str, int]]:
 
 
 def _containerd(path: Path) -> tuple[bool | None, tuple[str, ...]]:
-    """Whether containerd's configuration turns CDI on or off, and the folders it names."""
+    """Containerd's ``enable_cdi`` (None: not set or not readable) and its ``cdi_spec_dirs``."""
     try:
         document: Any = tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):
@@ -208,9 +208,9 @@ def _cgroups(path: Path) -> int:
 
 
 def _processes(proc: Path) -> tuple[Process, ...] | None:
-    """Processes in containers with limits; None where only those of one's own container are seen."""
+    """Processes in containers with limits; None if only the own container's processes are visible."""
     pids = _pids(proc)
-    if not any(_text(proc / str(pid) / "comm") in OF_THE_NODE for pid in pids):
+    if not any(_text(proc / str(pid) / "comm") in NODE_PROGRAMS for pid in pids):
         return None
     return tuple(found for pid in pids if (found := _process(proc / str(pid))) is not None)
 

@@ -53,7 +53,7 @@ def garbled(cluster, text):
 BROKEN = [
     # check, level, words that must be said, what breaks it
     ("scheduler.pods", "fail", "CrashLoopBackOff", dead),
-    ("scheduler.leader", "fail", "there is none", lambda c: c.pop("Lease/hami-scheduler")),
+    ("scheduler.leader", "fail", "does not exist, so no replica binds", lambda c: c.pop("Lease/hami-scheduler")),
     (
         "scheduler.leader",
         "fail",
@@ -81,7 +81,7 @@ BROKEN = [
         "0.2.0 (1)",
         lambda c: c["Pod/agent-n1"]["spec"]["containers"][0].update(image="hami/agent-nvidia:0.2.0"),
     ),
-    ("kube-scheduler.settings", "fail", "there is no ConfigMap", lambda c: c.pop("ConfigMap/hami-scheduler")),
+    ("kube-scheduler.settings", "fail", "hami-scheduler does not exist", lambda c: c.pop("ConfigMap/hami-scheduler")),
     (
         "kube-scheduler.settings",
         "fail",
@@ -117,7 +117,7 @@ BROKEN = [
         "ConfigMap kube-system/other-config extenders[0].managedResources[nvidia.com/gpu]",
         counting_kube_scheduler_elsewhere,
     ),
-    ("kube-scheduler.settings", "unknown", "no other pod's serves hami-scheduler", no_kube_scheduler),
+    ("kube-scheduler.settings", "unknown", "no other pod's kube-scheduler was seen", no_kube_scheduler),
     (
         "kube-scheduler.settings",
         "fail",
@@ -145,7 +145,7 @@ BROKEN = [
         lambda c: configure(c, profiles=[{"schedulerName": "gpu"}]),
     ),
     ("kube-scheduler.profiles", "fail", "hami-scheduler is served by", second_kube_scheduler),
-    ("webhook.present", "fail", "none is named vgpu.hami.io", lambda c: c.pop(HOOKS)),
+    ("webhook.present", "fail", "no webhook is named vgpu.hami.io", lambda c: c.pop(HOOKS)),
     ("webhook.present", "fail", "does not cover CREATE", lambda c: hook(c, rules=[])),
     (
         "webhook.present",
@@ -156,7 +156,7 @@ BROKEN = [
     (
         "webhook.present",
         "warn",
-        "a second one, for kube-system/old",
+        "a second webhook, served by kube-system/old",
         lambda c: add(
             c,
             sound.webhook_configuration(
@@ -181,7 +181,7 @@ BROKEN = [
         "Ignore, for pods that name none of our resources",
         lambda c: c[HOOKS]["webhooks"].append(sound.webhook("others.vgpu.hami.io", failurePolicy="Ignore")),
     ),
-    ("webhook.service", "fail", "there is none", lambda c: c.pop("Service/hami-scheduler")),
+    ("webhook.service", "fail", "does not exist", lambda c: c.pop("Service/hami-scheduler")),
     (
         "webhook.service",
         "fail",
@@ -203,7 +203,7 @@ BROKEN = [
         "not issued by",
         lambda c: service(c, caBundle=sound.b64(trustme.CA().cert_pem.bytes())),
     ),
-    ("webhook.certificates", "fail", "there is none", lambda c: c.pop("Secret/hami-scheduler-tls")),
+    ("webhook.certificates", "fail", "does not exist", lambda c: c.pop("Secret/hami-scheduler-tls")),
     (
         "webhook.certificates",
         "fail",
@@ -231,7 +231,7 @@ BROKEN = [
     (
         "policy.system-keys",
         "fail",
-        "binding there is none",
+        "binding does not exist",
         lambda c: c.pop("ValidatingAdmissionPolicyBinding/hami-system-keys"),
     ),
     (
@@ -327,7 +327,7 @@ BROKEN = [
     ),
     ("agents.left-behind", "warn", "default/train", lambda c: c.pop("Pod/agent-n1")),
     ("signing.keys", "fail", "lacks the scheduler's key", keyless),
-    ("signing.keys", "fail", "there is none", lambda c: c.pop("ConfigMap/hami-signing-keys")),
+    ("signing.keys", "fail", "does not exist", lambda c: c.pop("ConfigMap/hami-signing-keys")),
     ("signing.keys", "fail", "--signing-keys not set", lambda c: every_agent(c, "signing-keys", None)),
     ("signing.keys", "fail", "allocations are not signed", lambda c: argument(c, SCHEDULER, "signing-secret", None)),
     ("pods.signatures", "fail", "valid keys", foreign_keys),
