@@ -1,1 +1,1 @@
-"""The command line: ``hami`` and ``kubectl hami``. One file a command, loaded when it is called."""
+"""The command line: ``hami`` and ``kubectl hami``. Each command has its own module, loaded when it is called."""

@@ -1,4 +1,4 @@
-"""``hami conformance``: hold an installed vendor against the contract."""
+"""``hami conformance``: check an installed vendor plugin against the contract."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ import click
 @click.option("--node", is_flag=True, help="Test the node side too; it must find devices on this machine.")
 @click.option("--report", is_flag=True, help="Print JSON.")
 @click.option(
-    "--timeout", type=float, default=60.0, show_default=True, help="Seconds the run may take, one test a third."
+    "--timeout",
+    type=float,
+    default=60.0,
+    show_default=True,
+    help="Most seconds for the whole run; one test may take a third of them.",
 )
 def command(name: str, *, node: bool, report: bool, timeout: float) -> None:
     """Check the installed vendor plugin NAME (entry point or distribution) against the contract.
 
-    Without --node the scheduler side alone is tested, on nodes made up from the names it declares; the node side is
-    reported as not tested. A hook that does not return ends the run and is named.
+    Without --node, only the scheduler side is tested, on nodes made up from the names that the plugin declares. The
+    report then says that the node side was not tested. A hook that does not return ends the run; the report names it.
 
-    Exits with 1 when a test failed. Needs the extra hami[testing].
+    Exits with 1 if a test failed. Needs the extra hami[testing].
     """
     from hami_core.testing.run import run
 

@@ -1,4 +1,4 @@
-"""What the two daemons' commands share: flags out of the settings model, in the forms HAMi's programs take."""
+"""Runs ``hami scheduler`` and ``hami agent``: their flags come from the settings model, in all forms HAMi accepts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from hami_core.settings.base import Settings
 
 FORWARD = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-"""Click settings: hand every word to the settings model, ``--help`` included."""
+"""Click settings: pass every argument to the settings model, including ``--help``."""
 
 
 def run(model: type[Settings], usage: str, arguments: tuple[str, ...], process: str) -> None:
-    """Read the arguments, then load the process's module and run it; its exit status is ours.
+    """Read the arguments, load the process's module, run it, and exit with its exit status.
 
     Args:
         model: The process's settings.
         usage: First line of the help.
-        arguments: The command line behind the command's name.
+        arguments: The arguments after the command's name.
         process: Module with ``run(settings) -> int``. Loading it takes seconds, so help and errors come first.
     """
     from hami_core.settings.flags import help_text

@@ -22,29 +22,33 @@ if TYPE_CHECKING:
 
 
 @click.command("demo")
-@click.option("--vendor", help="The vendor to show: any that is installed; by default the one with a stage of its own.")
+@click.option("--vendor", help="Installed vendor to show; by default the one that brings its own demo.")
 @click.option(
     "--gpu",
     type=click.Choice(["simulated", "real"]),
     default="simulated",
-    help="Which devices, for a vendor with a stage of its own.",
+    help="Which devices to use, for a vendor that brings its own demo.",
 )
-@click.option("--manifests", type=click.Path(exists=True, path_type=Path), help="Submit these pods instead.")
+@click.option(
+    "--manifests", type=click.Path(exists=True, path_type=Path), help="Submit these pods instead of the examples."
+)
 @click.option(
     "--nodes",
     "nodes_file",
     type=click.Path(exists=True, path_type=Path),
-    help="Node manifests: names, labels, annotations, capacity. For a vendor without a stage of its own.",
+    help="Node manifests (names, labels, annotations, capacity), for a vendor without its own demo.",
 )
 @click.option(
     "--agent-env",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Environment of the node agents, such as where the vendor finds its devices. Repeatable.",
+    help="Environment variable for the node agents, such as where the vendor finds its devices. Repeatable.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-@click.option("--keep", is_flag=True, help="Leave everything running for kubectl until Ctrl-C.")
-@click.option("--dir", "work", type=click.Path(path_type=Path), help="Work here, and leave logs and state behind.")
+@click.option("--keep", is_flag=True, help="Keep everything running for kubectl until Ctrl-C.")
+@click.option(
+    "--dir", "work", type=click.Path(path_type=Path), help="Work in this folder, and keep logs and state there."
+)
 def command(
     vendor: str | None,
     gpu: str,
@@ -58,10 +62,11 @@ def command(
 ) -> None:
     """Run the whole system on this machine.
 
-    Starts an embedded cluster, the scheduler and a node agent per node, and submits pods. A vendor with a stage of its
-    own brings simulated or real devices and example pods, whose programs measure their limits. With any vendor and
-    manifests of your own, it tells each container's phase, node, slices, environment, devices and exit status. Exits
-    with 1 when a pod did not get exactly what it asked for.
+    Starts an embedded cluster, the scheduler and one node agent for each node, then submits pods. A vendor may bring
+    its own demo: simulated or real devices, and example pods whose programs measure their limits. With any vendor and
+    your own manifests, the demo shows phase, node, slices, environment, devices and exit status of each container.
+
+    Exits with 1 if a pod did not get exactly what it requested.
     """
     from hami_core.demo.run import Course
 
@@ -80,11 +85,11 @@ def command(
 
 
 def _vendor(name: str | None) -> tuple[str, Demo | None]:
-    """The vendor to show, and its own part of the demo; None: it has none.
+    """The vendor to show, and its own demo; None if it has none.
 
     Raises:
-        ConfigError: The vendor is not installed, or none was named and not one has a part of its own.
-        VendorError: The vendor's part cannot be imported.
+        ConfigError: The vendor is not installed; or none was named, and not exactly one installed vendor has a demo.
+        VendorError: The vendor's demo cannot be imported.
     """
     from hami_core.errors import ConfigError
     from hami_core.plugins.discovery import DEMO, VENDORS, Selection, discover, installed, require_installed
@@ -92,7 +97,7 @@ def _vendor(name: str | None) -> tuple[str, Demo | None]:
     with_demo = sorted({source.name for source, _ in installed(DEMO)})
     if name is None:
         if len(with_demo) != 1:
-            problem = f"vendors with a stage of their own: {', '.join(with_demo) or 'none is installed'}"
+            problem = f"vendors with their own demo: {', '.join(with_demo) or 'none is installed'}"
             raise ConfigError("--vendor", problem, "choose one, or name any installed vendor")
         name = with_demo[0]
     require_installed([name], VENDORS, "--vendor")
@@ -107,14 +112,14 @@ def _pods(vendor: str, own: Demo | None, manifests: Path | None) -> list[dict[st
     """The pods to submit.
 
     Raises:
-        ConfigError: They are not given or can't be read.
+        ConfigError: There are none, or the file can't be read.
     """
     from hami_core.demo.manifests import load
     from hami_core.errors import ConfigError
 
     if manifests is None:
         if own is None:
-            fix = f"give a file with pods that ask for devices of {vendor}: --manifests FILE"
+            fix = f"give a file with pods that request devices of {vendor}: --manifests FILE"
             raise ConfigError("--manifests", f"there are no example pods for {vendor}", fix)
         manifests = own.manifests
     return load(manifests)
@@ -130,7 +135,7 @@ def _environment(pairs: tuple[str, ...]) -> dict[str, str]:
 
     for pair in pairs:
         if not pair.partition("=")[0] or "=" not in pair:
-            raise ConfigError("--agent-env", f"{pair!r} is not NAME=VALUE", "such as HAMI_ACME_SYSFS=/tmp/acme")
+            raise ConfigError("--agent-env", f"{pair!r} is not NAME=VALUE", "write it as HAMI_ACME_SYSFS=/tmp/acme")
     return dict(pair.split("=", 1) for pair in pairs)
 
 
@@ -138,25 +143,25 @@ def _stage(folder: Path, vendor: str, own: Demo | None, *, gpu: str, nodes: Path
     """The stage.
 
     Raises:
-        ConfigError: An option does not go with the vendor, or nothing says what devices there are.
+        ConfigError: An option does not apply to the vendor, or nothing says which devices its nodes have.
     """
     from hami_core.errors import ConfigError
     from hami_core.testing.stage import Stage
 
     if own is None:
         if gpu != "simulated":
-            raise ConfigError("--gpu", f"is for a vendor with a stage of its own, not {vendor}", "leave it out")
+            raise ConfigError("--gpu", f"is for a vendor with its own demo, not for {vendor}", "leave it out")
         return Stage(folder, _nodes(vendor, nodes, env), [vendor])
     if nodes is not None:
-        raise ConfigError("--nodes", f"{vendor}'s nodes are the demo's own", "leave it out, or choose another vendor")
+        raise ConfigError("--nodes", f"{vendor} brings its own nodes", "leave it out, or choose another vendor")
     return own.stage(folder, real=gpu == "real", env=env)
 
 
 def _nodes(vendor: str, file: Path | None, env: dict[str, str]) -> list[StageNode]:
-    """The nodes of a vendor without a stage of its own.
+    """The nodes for a vendor without its own demo.
 
     Raises:
-        ConfigError: Nothing says what devices there are.
+        ConfigError: Nothing says which devices the nodes have.
     """
     from hami_core.demo.manifests import documents
     from hami_core.errors import ConfigError
@@ -165,7 +170,7 @@ def _nodes(vendor: str, file: Path | None, env: dict[str, str]) -> list[StageNod
 
     if file is None:
         if vendor not in {source.name for source, _ in installed(NODE)}:
-            fix = "give Node manifests as the vendor's device plugin leaves the nodes: --nodes FILE"
+            fix = "give Node manifests that look as the vendor's device plugin leaves them: --nodes FILE"
             raise ConfigError("--vendor", f"{vendor} has no node side (no entry point in {NODE})", fix)
         return [StageNode("node-1", env=env)]
     found = []

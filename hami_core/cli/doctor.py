@@ -1,4 +1,4 @@
-"""``hami doctor``: what is wrong with an installation, and what to do about it."""
+"""``hami doctor``: finds what is wrong with an installation, and says how to fix it."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from hami_core.plugins.loaded import Loaded
 
 COULD_NOT_LOOK = 2
-"""Exit status when nothing could be looked at."""
+"""Exit status when nothing could be examined."""
 CLUSTER = ("kubeconfig", "context", "namespace", "node")
 HERE = ("plugin_dir", "cdi_dir", "state_dir", "proc")
 FOLDER = click.Path(path_type=Path)
 
 
 @click.command("doctor")
-@click.option("--kubeconfig", type=FOLDER, help="Cluster to look at; default as kubectl.")
+@click.option("--kubeconfig", type=FOLDER, help="Cluster to examine; default: as kubectl chooses it.")
 @click.option("--context", help="Context of the kubeconfig.")
-@click.option("-n", "--namespace", default="", help="Namespace of the installation; default: it is searched for.")
-@click.option("--node", default="", help="Look at this node only.")
+@click.option("-n", "--namespace", default="", help="Namespace of the installation; default: any.")
+@click.option("--node", default="", help="Examine only this node.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-@click.option("--strict", is_flag=True, help="Exit with 1 for warnings and for what could not be looked at, too.")
+@click.option("--strict", is_flag=True, help="Exit with 1 for warnings and unknowns, too.")
 @click.option(
-    "--on-node", is_flag=True, help="Look at this node itself: run it in the agent's container or on the host."
+    "--on-node", is_flag=True, help="Examine the node where this command runs, in the agent's container or on the host."
 )
-@click.option("--kubelet-plugin-dir", "plugin_dir", type=FOLDER, help="With --on-node; default: the agent's.")
-@click.option("--cdi-dir", type=FOLDER, help="With --on-node; default: the agent's.")
-@click.option("--state-dir", type=FOLDER, help="With --on-node; default: the agent's.")
+@click.option("--kubelet-plugin-dir", "plugin_dir", type=FOLDER, help="With --on-node; default: as the agent has it.")
+@click.option("--cdi-dir", type=FOLDER, help="With --on-node; default: as the agent has it.")
+@click.option("--state-dir", type=FOLDER, help="With --on-node; default: as the agent has it.")
 @click.option("--proc-dir", "proc", type=FOLDER, default="/proc", help="With --on-node: the node's /proc.")
 def command(*, output: str, strict: bool, on_node: bool, **where: Any) -> None:  # noqa: ANN401 - click's values
-    """Check an installation and say what to do about each thing found.
+    """Check an installation, and say how to fix each problem.
 
-    Reads only, with whatever rights it has. Exits with 0 when nothing fails, with 1 when something does (with
-    --strict also for warnings and unknowns), with 2 when it could not look at all.
+    Only reads, as far as your rights reach. Exits with 0 if nothing fails, with 1 if something does (with --strict
+    also for warnings and unknowns), and with 2 if it could not examine anything.
     """
     from hami_core.errors import HamiError
 
@@ -67,7 +67,7 @@ def _look_here(plugin_dir: Path | None, cdi_dir: Path | None, state_dir: Path | 
 
 
 def _discover(node: NodeContext) -> tuple[dict[str, int], dict[str, str]]:
-    """How many devices each vendor's node side finds, and what went wrong where it could not look."""
+    """Vendor → number of devices that its node side finds, and vendor → why it could not look for any."""
     loaded = _loaded({}, side="node", node=node)
     found: dict[str, int] = {}
     problems = {problem.plugin: str(problem) for problem in loaded.problems if problem.severity == "error"}
@@ -94,7 +94,7 @@ async def _look(kubeconfig: Path | None, context: str | None, namespace: str, no
 
 
 def _vendors(device_config: str) -> Loaded:
-    """The vendors installed here, set up by the cluster's device-config."""
+    """The vendors installed here, configured by the cluster's device-config."""
     from hami_core.settings import load_device_config
 
     return _loaded(load_device_config(device_config or None))
@@ -107,7 +107,7 @@ def _loaded(
 
     from hami_core.plugins import load
 
-    logging.getLogger("hami.plugins").setLevel(logging.CRITICAL)  # what goes wrong becomes a finding
+    logging.getLogger("hami.plugins").setLevel(logging.CRITICAL)  # problems become findings
     return load(config, side=side, node=node)
 
 

@@ -1,4 +1,4 @@
-"""The command table. Nothing heavy is imported before a command is known: ``hami --help`` must be instant."""
+"""The command table. Commands are imported only when they are called, so that ``hami --help`` is instant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """Where a command lives, and its line in the help."""
+    """A command's module and its line in the help."""
 
     module: str
     line: str
@@ -25,15 +25,15 @@ COMMANDS = {
     "demo": Entry("hami_core.cli.demo", "Run the whole system on this machine, on simulated or real GPUs."),
     "scheduler": Entry("hami_core.cli.scheduler", "Run the admission webhook and scheduler extender."),
     "agent": Entry("hami_core.cli.agent", "Run the node agent: device plugin, limits, metrics."),
-    "doctor": Entry("hami_core.cli.doctor", "Check an installation, and say what to do about what is wrong."),
+    "doctor": Entry("hami_core.cli.doctor", "Check an installation, and say how to fix each problem."),
     "manifests": Entry("hami_core.cli.manifests", "Print the Kubernetes objects of an installation, without helm."),
-    "plugins": Entry("hami_core.cli.plugins", "List the vendor plugins that are installed, and their health."),
+    "plugins": Entry("hami_core.cli.plugins", "List the installed vendor plugins and their problems."),
     "conformance": Entry("hami_core.cli.conformance", "Check an installed vendor plugin against the contract."),
 }
 
 
 class _Lazy(click.Group):
-    """Loads a command's module when it is asked for; the list of commands comes from the table."""
+    """Loads a command's module when the command is called; the list of commands comes from the table."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -60,7 +60,7 @@ def root() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point of ``hami`` and of the kubectl plugin; an error of ours is one line, not a traceback."""
+    """Entry point of ``hami`` and of the kubectl plugin; a `HamiError` is printed as one line, without traceback."""
     from hami_core.errors import HamiError
 
     try:

@@ -1,4 +1,4 @@
-"""``hami manifests``: what helm would install, for those without helm."""
+"""``hami manifests``: prints the objects that helm would install, without needing helm."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import click
 
 @click.command("manifests")
 @click.option(
-    "-f", "--values", "files", multiple=True, metavar="FILE", help="Values file (YAML), - for stdin; the last wins."
+    "-f", "--values", "files", multiple=True, metavar="FILE", help="Values file (YAML), - for stdin; later files win."
 )
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One value, as helm's --set.")
-@click.option("--set-string", "texts", multiple=True, metavar="KEY=VALUE", help="The same, always text.")
-@click.option("--set-json", "jsons", multiple=True, metavar="KEY=JSON", help="The same, as JSON.")
-@click.option("--name", default="hami", show_default=True, help="Name of the release, part of the objects' names.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One value, as with helm's --set.")
+@click.option("--set-string", "texts", multiple=True, metavar="KEY=VALUE", help="One value, always taken as text.")
+@click.option("--set-json", "jsons", multiple=True, metavar="KEY=JSON", help="One value, written as JSON.")
+@click.option("--name", default="hami", show_default=True, help="Name of the release; part of object names.")
 @click.option("-n", "--namespace", default="kube-system", show_default=True, help="Namespace of the objects.")
-@click.option("--kube-version", default="", metavar="1.36.3", help="The cluster's version, which kube-scheduler has.")
+@click.option("--kube-version", default="", metavar="1.36.3", help="Version of the cluster and of kube-scheduler.")
 @click.option(
     "-a",
     "--api-version",
     "api_versions",
     multiple=True,
     metavar="GROUP/VERSION/KIND",
-    help="What the cluster serves beside Kubernetes' own, such as monitoring.coreos.com/v1/ServiceMonitor.",
+    help="A custom API that the cluster serves, such as monitoring.coreos.com/v1/ServiceMonitor.",
 )
-@click.option("--show-values", is_flag=True, help="Print all values there are, with their meaning, and nothing else.")
+@click.option("--show-values", is_flag=True, help="Print all values with their meaning, and nothing else.")
 def command(
     *,
     files: tuple[str, ...],
@@ -42,7 +42,7 @@ def command(
 ) -> None:
     """Print the Kubernetes objects of an installation.
 
-    They are those of the Helm chart for the same values:
+    They are the same as the Helm chart's for the same values:
 
       hami manifests --kube-version 1.36.3 -f values.yaml | kubectl apply --server-side -f -
     """

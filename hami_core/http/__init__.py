@@ -1,1 +1,1 @@
-"""One HTTP server for scheduler and agent: handlers are plain functions of bytes, everything else is here."""
+"""The HTTP server of scheduler and agent. Handlers are plain functions from request to response."""

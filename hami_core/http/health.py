@@ -7,11 +7,14 @@ from collections.abc import Callable
 from hami_core.http.serve import Request, Response, Route, text
 
 Check = Callable[[], str]
-"""Returns an empty string when all is well, else what is wrong."""
+"""Returns an empty string if all is well, else what is wrong."""
 
 
 class Health:
-    """Checks by name. Liveness fails only on what a restart would mend; readiness on what a client must wait for."""
+    """Liveness and readiness checks by name.
+
+    A liveness check fails only if a restart would help. A readiness check fails while clients should wait.
+    """
 
     def __init__(self) -> None:
         self._live: dict[str, Check] = {}
@@ -47,7 +50,7 @@ def _failures(checks: dict[str, Check]) -> list[str]:
     for name, check in checks.items():
         try:
             problem = check()
-        except Exception as error:  # noqa: BLE001 - a check that breaks is a check that fails
+        except Exception as error:  # noqa: BLE001 - a check that raises has failed
             problem = f"{type(error).__name__}: {error}"
         if problem:
             failed.append(f"{name}: {problem}")

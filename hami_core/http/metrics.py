@@ -1,4 +1,4 @@
-"""``GET /metrics``: Prometheus or OpenMetrics text of one registry, behind a token where one is set."""
+"""``GET /metrics``: Prometheus or OpenMetrics text of one registry, protected by a token if one is set."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def no_token() -> str:
-    """Whoever asks is answered."""
+    """The empty token: every request is answered."""
     return ""
 
 
@@ -29,16 +29,16 @@ def metrics_route(
     """The route.
 
     Args:
-        registry: What is written at once; it should be small.
-        token: Asked at each request. Only requests that carry it as a bearer token are answered; empty: all.
-        more: Text to send in pieces before the registry's; is given the encoder the client wants.
+        registry: Encoded as a whole for each answer, so it should be small.
+        token: Called at each request; returns the bearer token that the request must carry. Empty: none is needed.
+        more: Returns text to send in pieces before the registry's. Its argument is the encoder that the client wants.
     """
 
     async def metrics(request: Request) -> Response:
         given = request.headers.get("authorization", "")
         wanted = token()
         if wanted and not hmac.compare_digest(given.encode(), f"Bearer {wanted}".encode()):
-            return text(401, "metrics need the bearer token of setting metrics_token_file\n")
+            return text(401, "send the bearer token that the setting metrics_token_file names\n")
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         if more is None:
             return Response(200, encode(registry), content_type)

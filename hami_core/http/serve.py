@@ -1,7 +1,7 @@
-"""The server adapter: ``(request) -> response`` over aiohttp, which nothing else of the project sees.
+"""The HTTP server of scheduler and agent: ``(request) -> response`` on top of aiohttp, which handlers never see.
 
-A `Server` has several `Listener`s, on TCP or on a unix socket, each with its routes, body limit and TLS. Stopping is
-graceful: no new connections, answers under way get `Server.stop`'s time.
+A `Server` has several `Listener` objects, on TCP or on a unix socket, each with its routes, body limit and TLS. When
+it stops, it takes no new connections, and pending answers get the time given to `Server.stop`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 BODY_LIMIT: Final = 64 * 2**20
-"""Bytes a request may have: 50,000 node objects' worth of names, and some thousand whole nodes."""
+"""Most bytes of a request's body: enough for the names of 50,000 nodes, or for a few thousand whole node objects."""
 READ_TIMEOUT_S: Final = 60.0
 UNPRIVILEGED_PORT: Final = 1024
 """Lowest port that Linux lets every process listen on, unless a sysctl says otherwise."""
@@ -37,7 +37,7 @@ UNPRIVILEGED_PORT: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a handler gets. Headers are found whatever their case, asked for in lower case."""
+    """A request, as handlers receive it. Look headers up in lower case; the case on the wire does not matter."""
 
     method: str
     path: str
@@ -48,7 +48,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a handler answers; a long body can be a stream of pieces instead."""
+    """A handler's answer; a long body can be a stream of pieces instead."""
 
     status: int = 200
     body: bytes = b""
@@ -79,10 +79,10 @@ class Listener:
 
     Attributes:
         address: ``host:port`` (port 0: any free one; host empty: all), ``[v6]:port`` or ``unix:/path``.
-        routes: What is served there.
+        routes: The routes served there.
         tls: Server context (`hami_core.http.tls`), or None for plain HTTP.
-        body_limit: Longest request body; a longer one is answered with 413.
-        setting: The flag the address comes from, for errors.
+        body_limit: Most bytes of a request's body; a longer one is answered with 413.
+        setting: The flag that holds the address, for errors.
     """
 
     address: str
@@ -99,10 +99,10 @@ class Server:
         self._listeners = tuple(listeners)
         self._runners: list[web.ServerRunner] = []
         self.addresses: tuple[str, ...] = ()
-        """Where it listens, with the ports it was given; in the listeners' order."""
+        """The addresses with their real ports, in the listeners' order."""
 
     async def start(self) -> None:
-        """Open every listener, or none.
+        """Open all listeners, or none if one fails.
 
         Raises:
             ConfigError: An address is malformed or can't be bound.
@@ -114,7 +114,7 @@ class Server:
             raise
 
     async def stop(self, drain_s: float = 10.0) -> None:
-        """Take no more connections; give answers under way ``drain_s`` seconds, then cut them off."""
+        """Take no new connections; give pending answers ``drain_s`` seconds, then cut them off."""
         runners, self._runners = self._runners, []
         for runner in runners:
             for site in list(runner.sites):
@@ -122,14 +122,14 @@ class Server:
         await asyncio.gather(*(_drain(runner, drain_s) for runner in runners))
 
     async def _open(self, listener: Listener) -> str:
-        # An Application's router and middlewares would cost each request more than all the rest of aiohttp.
+        # web.Server, not web.Application: its router and middlewares cost more than all the rest of aiohttp.
         server = web.Server(
             _dispatcher(listener.routes),
             request_factory=_requests(listener.body_limit),
             access_log=None,
             keepalive_timeout=90,
         )
-        # shutdown_timeout is set before clean-up, by `_drain`.
+        # `_drain` sets the shutdown timeout before the clean-up.
         runner = web.ServerRunner(server, handle_signals=False)
         await runner.setup()
         self._runners.append(runner)
@@ -146,7 +146,7 @@ class Server:
 
 
 def _why_not(error: OSError | UnicodeError, where: tuple[str | None, int] | Path) -> tuple[str, str]:
-    """Why an address can't be listened on, and what to do."""
+    """Why listening on an address failed, and what to do."""
     number = error.errno if isinstance(error, OSError) else None
     text = getattr(error, "strerror", None) or str(error)
     if number not in {errno.EACCES, errno.EPERM}:
@@ -164,7 +164,7 @@ def parse_address(address: str) -> tuple[str | None, int] | Path:
     """``host:port`` as a pair (host None: all addresses), ``unix:/path`` or ``/path`` as a path.
 
     Raises:
-        ConfigError: Neither.
+        ConfigError: The address has neither form.
     """
     if address.startswith(("unix:", "/")):
         return Path(address.removeprefix("unix:"))
@@ -186,7 +186,7 @@ def _site(runner: web.ServerRunner, listener: Listener) -> web.BaseSite:
 
 
 async def _drain(runner: web.ServerRunner, drain_s: float) -> None:
-    runner._shutdown_timeout = drain_s  # noqa: SLF001 - the public way is to know it at construction
+    runner._shutdown_timeout = drain_s  # noqa: SLF001 - publicly it can only be set at construction
     await runner.cleanup()
 
 

@@ -1,7 +1,7 @@
-"""TLS for our listeners: load, reload while serving, and a self-signed pair for a first start.
+"""TLS for our listeners: loads certificates, reloads them while serving, makes self-signed ones for a first start.
 
-A context that serves stays the same object: a new certificate is loaded into it and the next handshake has it. A new
-pair that doesn't load is reported, and the old one stays.
+A listener keeps its context object. A new certificate is loaded into that object, and the next handshake uses it. If a
+new pair does not load, a warning is logged and the old pair stays.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 RECHECK_S: Final = 60.0
-"""Files are compared this often even when no change was notified (some mounts notify nothing)."""
+"""Files are compared this often even without a notification, because some mounts send none."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Certificate chain and key, PEM; with ``client_ca`` only clients it signed are served (mTLS)."""
+    """Files with certificate chain and key (PEM). With ``client_ca``, clients need a certificate of that CA (mTLS)."""
 
     certificate: Path
     key: Path
@@ -60,31 +60,31 @@ def context(files: TlsFiles) -> ssl.SSLContext:
 
 
 def empty_context() -> ssl.SSLContext:
-    """A server context, TLS 1.2 and later, without a certificate yet; `load_pair` gives it one, and others later."""
+    """A server context, TLS 1.2 and later, without a certificate; `load_pair` loads the first and later ones."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     return made
 
 
 def load_pair(target: ssl.SSLContext, certificate: bytes, key: bytes, *, where: str) -> None:
-    """Load a PEM pair that is in memory, without leaving the key on a disk: the next handshake has it.
+    """Load a PEM pair from memory without writing the key to a disk. The next handshake uses it.
 
     Args:
-        target: The context, in use or not.
+        target: The context, which may be in use.
         certificate: Certificate chain.
         key: Its private key.
-        where: Where the pair is from, for errors.
+        where: Source of the pair, for errors.
 
     Raises:
-        ConfigError: They don't load; the context keeps what it had.
+        ConfigError: The pair does not load; the context keeps its old one.
     """
-    # OpenSSL's binding takes files only; this one has no name and is gone with its descriptor.
+    # Python's ssl module loads files only. A memfd has no name and disappears with its descriptor.
     descriptor = os.memfd_create("hami-tls")
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:
             file.write(key.rstrip() + b"\n" + certificate)
         path = f"/proc/self/fd/{descriptor}"
-        empty_context().load_cert_chain(path)  # a pair that does not load must not touch a live context
+        empty_context().load_cert_chain(path)  # try it first: a bad pair must not damage a live context
         target.load_cert_chain(path)
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(where, f"certificate and key don't load: {error}") from error
@@ -95,7 +95,7 @@ def load_pair(target: ssl.SSLContext, certificate: bytes, key: bytes, *, where: 
 async def reload_on_change(
     live: ssl.SSLContext, files: TlsFiles, *, recheck_s: float = RECHECK_S, loaded: Callable[[], None] | None = None
 ) -> None:
-    """Keep ``live`` up to date with its files until cancelled. ``loaded`` is called after each reload."""
+    """Reload ``live`` whenever its files change, until cancelled. Calls ``loaded`` after each reload."""
     current = files.digest()
     folders = {files.certificate.parent, files.key.parent}
     timeout_ms = int(recheck_s * 1000)
@@ -104,10 +104,10 @@ async def reload_on_change(
             digest = files.digest()
             if digest == current:
                 continue
-            context(files)  # a pair that does not load must not touch the live context
+            context(files)  # try it first: a bad pair must not damage the live context
             _load(live, files)
         except (ConfigError, OSError) as error:
-            log.warning("new TLS files don't load, the old ones stay", error=str(error))
+            log.warning("new TLS files don't load; the old certificate stays", error=str(error))
             continue
         current = digest
         log.info("TLS files reloaded", certificate=str(files.certificate))
@@ -133,12 +133,12 @@ def _load(target: ssl.SSLContext, files: TlsFiles) -> None:
 
 
 def _no_password() -> str:
-    """Instead of a question on the terminal, which would never be answered."""
+    """Refuse encrypted keys; without this callback OpenSSL would ask for a password on the terminal."""
     raise ValueError("the key is encrypted")
 
 
 def _faulty(files: TlsFiles) -> tuple[str, str] | None:
-    """Which file of a pair that does not load is at fault, and why; None: neither by itself."""
+    """The bad file of a pair that does not load, and what is wrong; None if each file is good by itself."""
     if problem := _certificate_fault(files.certificate):
         return f"--cert-file {files.certificate}", problem
     try:
@@ -153,7 +153,7 @@ def _faulty(files: TlsFiles) -> tuple[str, str] | None:
 
 
 def _certificate_fault(path: Path) -> str:
-    """Why a file holds no certificate; empty: it does."""
+    """Why a file holds no usable certificate; empty if it holds one."""
     try:
         x509.load_pem_x509_certificates(path.read_bytes())
     except OSError as error:
@@ -187,7 +187,7 @@ def self_sign(names: Sequence[str], *, days: int = 3650) -> tuple[bytes, bytes]:
 
 
 def ensure_self_signed(folder: Path, names: Sequence[str]) -> TlsFiles:
-    """The pair ``tls.crt`` and ``tls.key`` in ``folder``, made when either is missing."""
+    """The pair ``tls.crt`` and ``tls.key`` in ``folder``; a new pair is made if either is missing."""
     files = TlsFiles(folder / "tls.crt", folder / "tls.key")
     if not (files.certificate.exists() and files.key.exists()):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,4 +1,4 @@
-"""A bearer token in a file, read again when the file changes: a Secret's does, when it is renewed."""
+"""A bearer token in a file. It is read again when the file changes, as a mounted Secret's does."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ log = structlog.get_logger(__name__)
 
 
 class TokenFile:
-    """The token as it is now.
+    """The current token of a file.
 
     Args:
         path: The file.
-        setting: Name of the setting that names it, for messages.
+        setting: The setting that names the file, for messages.
 
     Raises:
-        ConfigError: It can't be read, or holds nothing: that would let in everybody, or nobody.
+        ConfigError: The file can't be read or holds no token.
     """
 
     def __init__(self, path: Path, setting: str) -> None:
@@ -35,12 +35,12 @@ class TokenFile:
         self._refresh()
 
     def __call__(self) -> str:
-        """The token; the one before while the file can't be read or is empty."""
+        """The token; while the file can't be read or holds no token, the previous one."""
         try:
             self._refresh()
         except ConfigError as error:
             if str(error) != self._problem:
-                log.warning("the token before stays", error=str(error))
+                log.warning("the token can't be read; the previous one stays", error=str(error))
             self._problem = str(error)
         else:
             self._problem = ""
@@ -48,7 +48,7 @@ class TokenFile:
 
     def _refresh(self) -> None:
         try:
-            # The kubelet swaps a link on the way to the file, so a new one is another file.
+            # The kubelet swaps a symbolic link in the path, so a new token is a new file (inode).
             status = self._path.stat()
             seen = status.st_ino, status.st_mtime_ns, status.st_size
             if seen == self._seen:
@@ -62,8 +62,8 @@ class TokenFile:
         if not text:
             raise ConfigError(self._setting, f"{self._path} is empty", "write a token into it")
         if not all("!" <= character <= "~" for character in text):
-            problem = f"{self._path} holds more than one word of ASCII, which no HTTP header can carry"
-            raise ConfigError(self._setting, problem, "write the token alone into it")
+            problem = f"{self._path} holds more than one word of printable ASCII, which an HTTP header can't carry"
+            raise ConfigError(self._setting, problem, "write only the token into it")
         if self._seen is not None:
             log.info("token read again", setting=self._setting)
         self._seen, self._token = seen, text

@@ -1,1 +1,1 @@
-"""The Kubernetes edge: one Protocol (`port`), partial objects (`objects`), an informer, leases, patches, events."""
+"""Access to the Kubernetes API: its Protocol (`port`), partial objects, an informer, Leases, patches, events."""

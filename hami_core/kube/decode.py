@@ -1,4 +1,4 @@
-"""Bodies of the API server → partial structs. One object that makes no sense never hides another."""
+"""Decodes bodies of the API server into partial structs. An object that can't be decoded hides no other."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _RawEvent(msgspec.Struct):
 
 @cache
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401 - any struct or generic alias
-    """The decoder of a type, made once."""
+    """The decoder of a type, cached."""
     return msgspec.json.Decoder(kind)
 
 
@@ -49,7 +49,7 @@ def decode(kind: Any, body: bytes, verb: str) -> Any:  # noqa: ANN401 - decodes 
     """Decode an answer.
 
     Raises:
-        ApiError: It is not what it should be.
+        ApiError: It can't be decoded as the wanted type.
     """
     try:
         return decoder(kind).decode(body)
@@ -58,7 +58,7 @@ def decode(kind: Any, body: bytes, verb: str) -> Any:  # noqa: ANN401 - decodes 
 
 
 def page(resource: Resource[T], body: bytes) -> Page[T]:
-    """Decode a list at once; only when that fails, object by object, so that one bad object hides no other."""
+    """Decode a list as a whole. If that fails, decode it object by object, so that one bad object hides no other."""
     bad: tuple[Undecodable, ...] = ()
     try:
         whole = decoder(ObjectList[resource.type]).decode(body)  # type: ignore[name-defined] # a type made at run time
@@ -93,10 +93,10 @@ def _undecodable(body: bytes, error: Exception) -> Undecodable:
 
 
 def watch_event(resource: Resource[T], line: bytes, verb: str) -> WatchEvent[T] | None:
-    """One event of a watch; None: a kind nobody knows.
+    """Decode one event of a watch; None if its type is unknown.
 
     Raises:
-        ApiError: The server ends the watch with an error, such as status 410.
+        ApiError: The event is an error that ends the watch, such as status 410, or can't be decoded.
     """
     raw: _RawEvent = decode(_RawEvent, line, verb)
     if raw.type == "ERROR":
@@ -109,7 +109,7 @@ def watch_event(resource: Resource[T], line: bytes, verb: str) -> WatchEvent[T] 
         try:
             decoded = decoder(_kind(resource)).decode(raw.object)
         except msgspec.MsgspecError as error:
-            meta: _Versioned = decode(_Versioned, bytes(raw.object), verb)  # without a version there is no going on
+            meta: _Versioned = decode(_Versioned, bytes(raw.object), verb)  # a watch needs the version to resume
             bad = _undecodable(bytes(raw.object), error)
             log.warning(
                 "event skipped: its object can't be decoded", resource=resource.plural, object=bad.key, error=str(error)

@@ -1,4 +1,7 @@
-"""Events: best effort, aggregated, bounded. Recording never blocks, never fails and never floods the API server."""
+"""Records Kubernetes Events: aggregated, bounded and best effort.
+
+Recording an event never blocks, never fails and never floods the API server.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +27,21 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 MESSAGE_LIMIT: Final = 1024
-"""Longest message the API server takes."""
+"""Longest message that the API server accepts."""
 BURST: Final = 25
-"""Events an object may have at once; one more every ``REFILL_S``."""
+"""Most events at once about one object; after that, one more every ``REFILL_S``."""
 REFILL_S: Final = 30.0
 AGGREGATE_S: Final = 600.0
-"""The same words within this time count up one event."""
+"""Within this time, a repeated event only raises the count of the first one."""
 PER_S: Final = 50.0
-"""Events written a second, after ``AT_ONCE`` without a pause."""
+"""Most events written per second, after a burst of ``AT_ONCE``."""
 AT_ONCE: Final = 100
-GOOD_NEWS: Final = 100
-"""``Normal`` events all objects together may have at once; one more every ``GOOD_NEWS_S``. Others are dropped: that a
-pod was bound, kube-scheduler notes as well."""
-GOOD_NEWS_S: Final = 0.2
+NORMAL_BURST: Final = 100
+"""Most ``Normal`` events at once about all objects together; after that, one more every ``NORMAL_REFILL_S``.
+
+Others are dropped; kube-scheduler itself records that a pod was bound.
+"""
+NORMAL_REFILL_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +71,13 @@ class _Bucket:
     at: float
 
     def take(self, burst: int, refill_s: float, now: float) -> tuple[_Bucket, bool]:
-        """The bucket afterwards, and whether there was a token."""
+        """Take a token. Returns the new bucket, and whether there was a token."""
         tokens = min(burst, self.tokens + (now - self.at) / refill_s)
         return _Bucket(tokens - (tokens >= 1), now), tokens >= 1
 
 
 def reference(kind: str, item: KubeObject) -> ObjectReference:
-    """A reference to an object, as events want it."""
+    """A reference to an object, for use in events."""
     meta = item.metadata
     return ObjectReference(kind=kind, name=meta.name, namespace=meta.namespace, uid=meta.uid, api_version="v1")
 
@@ -81,10 +86,10 @@ class EventRecorder:
     """Writes events in the background.
 
     Args:
-        api: Where.
-        component: Source component: for HAMi's readers the scheduler's name.
-        instance: Which replica.
-        bound: Notes waiting at most; beyond that they are dropped and counted.
+        api: The API server.
+        component: Source component; the scheduler's name, as in HAMi.
+        instance: Name of this replica.
+        bound: Most events that wait to be written; further ones are dropped and counted.
         clock: Monotonic seconds.
     """
 
@@ -104,7 +109,7 @@ class EventRecorder:
         self._clock = clock
         self._bound = bound
         self._pace = Throttle(PER_S, AT_ONCE)
-        self._good_news = _Bucket(GOOD_NEWS, clock())
+        self._normal_events = _Bucket(NORMAL_BURST, clock())
         self._waiting: asyncio.Queue[_Note] = asyncio.Queue(bound)
         self._sent: OrderedDict[tuple[str, ...], _Sent] = OrderedDict()
         self._buckets: OrderedDict[tuple[str, str, str], _Bucket] = OrderedDict()
@@ -116,11 +121,11 @@ class EventRecorder:
         reason: str,
         message: str,
     ) -> None:
-        """Note an event about an object. Returns at once."""
+        """Queue an event about an object. Returns at once."""
         if len(message) > MESSAGE_LIMIT:
             message = message[: MESSAGE_LIMIT - 1] + "…"
         note = _Note(target, type, reason, message)
-        if not self._admit(target) or (type == "Normal" and not self._admit_good_news()):
+        if not self._admit(target) or (type == "Normal" and not self._admit_normal()):
             self.dropped += 1
             return
         try:
@@ -139,7 +144,7 @@ class EventRecorder:
                 self._waiting.task_done()
 
     async def flush(self, timeout_s: float = 2.0) -> None:
-        """Return once what was recorded is written (`run` being under way), or after ``timeout_s``."""
+        """Wait until all recorded events are written, at most ``timeout_s``. `run` must be running."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._waiting.join()
@@ -191,7 +196,7 @@ class EventRecorder:
             self._sent.popitem(last=False)
 
     def _admit(self, target: ObjectReference) -> bool:
-        """A token bucket for each object, so that one failing pod can't use up the server's patience."""
+        """Take a token of the object's bucket, so that one failing pod can't flood the API server."""
         key, now = (target.kind, target.namespace, target.name), self._clock()
         self._buckets[key], admitted = self._buckets.get(key, _Bucket(BURST, now)).take(BURST, REFILL_S, now)
         self._buckets.move_to_end(key)
@@ -199,8 +204,8 @@ class EventRecorder:
             self._buckets.popitem(last=False)
         return admitted
 
-    def _admit_good_news(self) -> bool:
-        self._good_news, admitted = self._good_news.take(GOOD_NEWS, GOOD_NEWS_S, self._clock())
+    def _admit_normal(self) -> bool:
+        self._normal_events, admitted = self._normal_events.take(NORMAL_BURST, NORMAL_REFILL_S, self._clock())
         return admitted
 
 

@@ -1,11 +1,11 @@
-"""A local copy of one kind of object, kept by list and watch.
+"""A local copy of one kind of object, kept up to date by list and watch.
 
-The copy is usable once `synced` is set. A watch that drops resumes at the last version seen (bookmarks keep that
-fresh); a version the server has forgotten (410) means listing again, whose difference to the copy is told to the
+The copy is usable once `synced` is set. A dropped watch resumes at the last version seen; bookmarks keep that version
+recent. If the server has forgotten the version (410), the informer lists again and reports the difference to its
 handlers as ordinary changes. Failures back off with jitter. Memory is bounded by the partial structs kept.
 
-An object that can't be decoded is there all the same. The copy keeps its last version that could be; `undecodable` has
-the one that could not, until the object can be decoded again or is gone.
+If an object can't be decoded, the copy keeps its last version that could be. `undecodable` holds the bad version until
+the object can be decoded again or is deleted.
 """
 
 from __future__ import annotations
@@ -25,25 +25,27 @@ if TYPE_CHECKING:
     from hami_core.kube.port import Undecodable, WatchEvent
 
     UndecodableHandler = Callable[[str, Undecodable | None], None]
-    """Called as ``handler(key, found)``; None: the object can be decoded again, or is gone. Must not block."""
+    """Called as ``handler(key, found)``; None: the object can be decoded again or was deleted. Must not block."""
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T", bound=KubeObject)
 Handler = Callable[[T | None, T | None], None]
-"""Called as ``handler(old, new)``: ``old`` None: it appeared; ``new`` None: it is gone. Must not block.
-An object deleted and made again under its name is two calls."""
+"""Called as ``handler(old, new)``. ``old`` is None for a new object, ``new`` is None for a deleted one. Must not block.
+
+An object that was deleted and created again under its name causes two calls.
+"""
 
 PAGE: Final = 500
-"""Objects a list asks for at once."""
+"""Most objects in one list call."""
 
 
 BRIEF_S: Final = 1.0
-"""A watch that ends sooner than this counts as a failure, for the pace of the next."""
+"""A watch that ends sooner than this counts as a failure for the back-off."""
 
 
 class Backoff:
-    """Growing waits with jitter: half to all of ``first * 2**n``, at most ``most`` seconds."""
+    """Growing waits with jitter: the n-th is 50 % to 100 % of ``min(most, first * 2**n)`` seconds."""
 
     def __init__(self, first: float = 0.2, most: float = 30.0) -> None:
         self._first = first
@@ -51,13 +53,13 @@ class Backoff:
         self._failures = 0
 
     def next(self) -> float:
-        """Seconds to wait after one more failure."""
+        """Count a failure; return the seconds to wait after it."""
         wait = min(self._most, self._first * 2.0 ** min(self._failures, 16))
         self._failures += 1
         return wait * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
 
     def reset(self) -> None:
-        """The last try succeeded."""
+        """Forget earlier failures; call it after a success."""
         self._failures = 0
 
 
@@ -65,12 +67,12 @@ class Informer(Generic[T]):
     """List and watch one resource.
 
     Args:
-        api: Where.
-        resource: What.
-        namespace: One namespace, or all.
+        api: The API server.
+        resource: The kind of object.
+        namespace: One namespace; empty: all.
         label_selector: Only objects with these labels.
         field_selector: Only objects with these fields, such as ``spec.nodeName=n1``.
-        trim: Applied to each object before it is kept; drop what is not needed.
+        trim: Applied to each object before it is stored, to drop what is not needed.
     """
 
     def __init__(
@@ -117,19 +119,19 @@ class Informer(Generic[T]):
         return self._version
 
     def on_change(self, handler: Handler[T]) -> None:
-        """Call ``handler(old, new)`` on each change, and now for everything there is already."""
+        """Call ``handler(old, new)`` on each change, and at once for each object in the copy."""
         self._handlers.append(handler)
         for item in list(self._store.values()):
             self._call(handler, None, item)
 
     def on_undecodable(self, handler: UndecodableHandler) -> None:
-        """Call ``handler(key, found)`` when an object can't be decoded and when that ends, and now for all such."""
+        """Call ``handler(key, found)`` when an object can't be decoded and when that ends; at once for known ones."""
         self._undecodable_handlers.append(handler)
         for key, bad in list(self._undecodable.items()):
             self._tell(handler, key, bad)
 
     async def run(self) -> None:
-        """Keep the copy until cancelled."""
+        """Keep the copy up to date until cancelled."""
         while True:
             try:
                 if not self._version or self._refresh_wanted.is_set():
@@ -140,12 +142,12 @@ class Informer(Generic[T]):
             except asyncio.CancelledError:
                 raise
             except Exception:
-                log.exception("informer failed, lists again", resource=self.resource.plural)
+                log.exception("informer failed and will list again", resource=self.resource.plural)
                 self._version = ""
                 await asyncio.sleep(self._backoff.next())
 
     async def refresh(self) -> None:
-        """Return once the copy holds everything written before this call (a consistent list)."""
+        """Wait until the copy holds everything that was written before this call (a consistent list)."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._refresh_waiters.append(waiter)
         self._refresh_wanted.set()
@@ -153,7 +155,7 @@ class Informer(Generic[T]):
 
     async def _after(self, error: ApiError) -> None:
         if error.status == 410:
-            log.info("watch version is too old, lists again", resource=self.resource.plural)
+            log.info("watch version is too old: listing again", resource=self.resource.plural)
             self._version = ""
             self._backoff.reset()
             return
@@ -228,7 +230,7 @@ class Informer(Generic[T]):
         finally:
             await stream.aclose()
         if clock() - started < BRIEF_S:
-            # A server that ends watches at once must not be asked in a tight loop.
+            # Back off, or a server that ends watches at once would be called in a tight loop.
             await asyncio.sleep(self._backoff.next())
         else:
             self._backoff.reset()
@@ -255,7 +257,7 @@ class Informer(Generic[T]):
             self._undecodable[key] = bad
             old = self._store.get(key)
             if old is not None and bad.uid and old.metadata.uid != bad.uid:
-                self._put(key, None)  # another object of that name
+                self._put(key, None)  # the stored object was replaced by another one of that name
         if before != bad:
             for handler in self._undecodable_handlers:
                 self._tell(handler, key, bad)

@@ -1,7 +1,7 @@
-"""Leases, two ways: following the one kube-scheduler holds, and holding one ourselves.
+"""Leader election by Leases: `LeaseFollower` follows kube-scheduler's Lease, `LeaseElector` holds one of its own.
 
-Both judge time by a monotonic clock, from the moment a renewal was *seen* here: the clocks of two machines are never
-compared. Whoever can't reach the API server stops being leader when the lease runs out, without being told.
+Both measure time by this machine's monotonic clock, and never compare the clocks of two machines. A replica that can't
+reach the API server stops being leader when its lease expires.
 """
 
 from __future__ import annotations
@@ -29,19 +29,22 @@ Clock = Callable[[], float]
 
 DEFAULT_DURATION_S: Final = 15
 STALE_S: Final = 4.0
-"""What was seen of a followed Lease so long ago is read again before it is acted on: its holder renews every 2 s, so
-this process was paused or its watch is stuck, and the Lease may have been released meanwhile."""
+"""A followed Lease that was last seen longer ago than this must be read again before anybody acts on it.
+
+Its holder renews every 2 s. If no renewal was seen for 4 s, this process was paused or its watch is stuck, and the
+Lease may have been released since.
+"""
 
 
 @dataclass(slots=True)
 class Observed:
-    """A Lease as last seen, with the local time its holder or renewal last changed.
+    """The state of a Lease as last seen.
 
     Attributes:
         holder: ``holderIdentity``; empty: free.
         duration_s: How long a renewal lasts.
-        transitions: ``leaseTransitions``: how often it changed hands.
-        seen_at: Monotonic time of the last change seen.
+        transitions: ``leaseTransitions``: number of changes of the holder.
+        seen_at: Monotonic time when a new holder or renewal was last seen.
     """
 
     holder: str = ""
@@ -51,7 +54,7 @@ class Observed:
     _renewal: str | None = field(default=None, repr=False)
 
     def see(self, lease: Lease | None, now: float) -> bool:
-        """Take in a Lease (None: deleted). Returns whether the holder changed."""
+        """Store what a Lease says (None: it was deleted). Returns whether the holder changed."""
         if lease is None:
             changed, self.holder, self._renewal = bool(self.holder), "", None
             return changed
@@ -67,22 +70,22 @@ class Observed:
 
     @property
     def expires_at(self) -> float:
-        """Monotonic time at which it runs out unless renewed."""
+        """Monotonic time when the Lease expires unless it is renewed."""
         return self.seen_at + self.duration_s
 
 
 class LeaseFollower:
-    """Leader while another process of this pod holds a Lease.
+    """Leader as long as kube-scheduler in the same pod holds its Lease.
 
-    That process is kube-scheduler: its identity is ``<hostname>_<uuid>``, and containers of a pod share the hostname.
+    kube-scheduler's identity is ``<hostname>_<uuid>``, and the containers of a pod share the hostname.
 
     Args:
-        api: Where the Lease is.
-        namespace: Its namespace, ``kube-system`` for kube-scheduler's own.
-        name: Its name.
-        hostname: Our hostname.
+        api: The API server.
+        namespace: The Lease's namespace; ``kube-system`` for kube-scheduler's default Lease.
+        name: The Lease's name.
+        hostname: This pod's hostname.
         clock: Monotonic seconds.
-        on_change: Called with True or False whenever the holder begins or ceases to be ours.
+        on_change: Called with True when this pod's kube-scheduler becomes the holder, with False when it ceases to be.
     """
 
     def __init__(
@@ -109,19 +112,19 @@ class LeaseFollower:
 
     @property
     def is_leader(self) -> bool:
-        """Whether the Lease is held beside us and has not run out as seen from here."""
+        """Whether this pod's kube-scheduler holds the Lease, and it has not expired by our clock."""
         return self._holds() and self._clock() < self._observed.expires_at
 
     @property
     def is_fresh(self) -> bool:
-        """Whether what is known is young enough to act on; else `confirm` first."""
+        """Whether the Lease was seen recently enough to act on it. If not, call `confirm` first."""
         return self._clock() < max(self._observed.seen_at, self._confirmed_at) + STALE_S
 
     @property
     def others_until(self) -> float:
-        """Monotonic time until which an earlier holder's replica may have taken itself for the leader.
+        """Monotonic time until which the previous holder's replica may still have acted as leader.
 
-        A Lease that is released passes on long before it would have run out.
+        A released Lease changes its holder long before it would have expired.
         """
         return self._others_until
 
@@ -132,11 +135,11 @@ class LeaseFollower:
 
     @property
     def expires_at(self) -> float:
-        """Monotonic time until which the Lease is valid as seen from here."""
+        """Monotonic time when the Lease expires unless a renewal is seen."""
         return self._observed.expires_at
 
     async def confirm(self) -> bool:
-        """Read the Lease now: the watch may be behind. An unreachable API server confirms nothing."""
+        """Read the Lease now, because the watch may be late. Returns False if the API server can't be reached."""
         asked_at = self._clock()
         try:
             lease = await self._api.get(LEASES, self._name, self._namespace)
@@ -148,7 +151,7 @@ class LeaseFollower:
         return self.is_leader
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Follow the Lease until cancelled."""
         await self._informer.run()
 
     def _holds(self) -> bool:
@@ -167,17 +170,17 @@ class LeaseFollower:
 
 
 class LeaseElector:
-    """Campaign for a Lease of our own, where the extender stands behind a Service.
+    """Leader while this replica holds its own Lease; for an extender that is reached through a Service.
 
     Args:
-        api: Where the Lease is.
-        namespace: Its namespace.
-        name: Its name; made when missing.
-        identity: Who we are, unique among the replicas.
-        duration_s: How long others respect a renewal.
+        api: The API server.
+        namespace: The Lease's namespace.
+        name: The Lease's name; it is created if it does not exist.
+        identity: Unique name of this replica.
+        duration_s: How long other replicas respect a renewal.
         retry_s: Seconds between tries; at most a third of the duration.
         clock: Monotonic seconds.
-        on_change: Called with True when leadership begins, False when it ends.
+        on_change: Called with True when leadership begins, with False when it ends.
     """
 
     def __init__(
@@ -206,17 +209,17 @@ class LeaseElector:
 
     @property
     def is_leader(self) -> bool:
-        """Whether we hold it: the last renewal the server took is younger than the duration."""
+        """Whether the last renewal that the server accepted is younger than the duration."""
         return self._clock() < self.expires_at
 
     @property
     def is_fresh(self) -> bool:
-        """Whether what is known can be acted on: always, others respect our own renewals."""
+        """Always true: other replicas respect our renewals until they expire."""
         return True
 
     @property
     def others_until(self) -> float:
-        """Monotonic time until which another holder may take itself for the leader: it was over before we took it."""
+        """Always in the past: an earlier holder's lease had expired or was released before we took it."""
         return float("-inf")
 
     @property
@@ -226,20 +229,20 @@ class LeaseElector:
 
     @property
     def expires_at(self) -> float:
-        """Monotonic time until which nobody else may take it, counted from before the last renewal was sent."""
+        """Monotonic time until which no other replica may take it, counted from before the last renewal was sent."""
         return self._renewed_at + self._duration_s
 
     async def confirm(self) -> bool:
-        """Try to take or renew it now."""
+        """Try to take or renew the Lease now."""
         await self._try()
         return self.is_leader
 
     async def run(self) -> None:
-        """Campaign and renew until cancelled, then release."""
+        """Take and renew the Lease until cancelled, then release it."""
         try:
             while True:
                 await self._try()
-                self._tell()
+                self._report_change()
                 await asyncio.sleep(self._retry_s * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
         finally:
             await self._release()
@@ -250,7 +253,7 @@ class LeaseElector:
             async with asyncio.timeout(self._duration_s * 2 / 3):
                 await self._acquire_or_renew(started)
         except (ApiError, TimeoutError) as error:
-            # Whatever went wrong, it was not renewed; leadership ends by itself when the duration is over.
+            # The Lease was not renewed; leadership ends by itself when the duration is over.
             log.warning("the lease was not renewed", lease=self._name, error=str(error) or "timed out")
 
     async def _acquire_or_renew(self, started: float) -> None:
@@ -259,8 +262,8 @@ class LeaseElector:
         except ApiError as error:
             if error.status != 404:
                 raise
-            made = await self._api.create(LEASES, self._fresh(), self._namespace)
-            self._taken(made, started)
+            made = await self._api.create(LEASES, self._new_lease(), self._namespace)
+            self._record_renewal(made, started)
             return
         self._observed.see(lease, self._clock())
         ours = self._observed.holder == self._identity
@@ -273,14 +276,14 @@ class LeaseElector:
                 "spec": self._spec(self._observed.transitions + (not ours), acquired=not ours),
             }
         )
-        self._taken(await self._api.patch(LEASES, self._name, patch, self._namespace), started)
+        self._record_renewal(await self._api.patch(LEASES, self._name, patch, self._namespace), started)
 
-    def _taken(self, lease: Lease, started: float) -> None:
+    def _record_renewal(self, lease: Lease, started: float) -> None:
         self._observed.see(lease, self._clock())
         if self._observed.holder == self._identity:
             self._renewed_at = started
 
-    def _fresh(self) -> dict[str, object]:
+    def _new_lease(self) -> dict[str, object]:
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -298,7 +301,7 @@ class LeaseElector:
         }
         return spec | ({"acquireTime": now} if acquired else {})
 
-    def _tell(self) -> None:
+    def _report_change(self) -> None:
         leads = self.is_leader
         if leads != self._was_leader:
             self._was_leader = leads
@@ -307,10 +310,10 @@ class LeaseElector:
                 self._on_change(leads)
 
     async def _release(self) -> None:
-        """Give it back so that another replica need not wait for it to run out."""
+        """Release the Lease, so that another replica need not wait until it expires."""
         held = self.is_leader
         self._renewed_at = float("-inf")
-        self._tell()
+        self._report_change()
         if not held:
             return
         try:
@@ -322,4 +325,4 @@ class LeaseElector:
                     patch = merge_patch({"metadata": version, "spec": free})
                     await self._api.patch(LEASES, self._name, patch, self._namespace)
         except (ApiError, TimeoutError) as error:
-            log.warning("the lease was not released, others wait for it to run out", error=str(error))
+            log.warning("the lease was not released; other replicas wait until it expires", error=str(error))

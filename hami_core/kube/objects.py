@@ -1,8 +1,8 @@
-"""The parts of Kubernetes objects we read, as small frozen structs; everything else in a body is skipped.
+"""The parts of Kubernetes objects that we read, as small frozen structs. Everything else in a body is skipped.
 
-Decoding a node into these costs a thirtieth of the official models. Fields carry the API's names in snake case and
-its meaning. Lists and maps the API may leave out default to empty; where Go writes ``null`` for a missing list
-(``containers``, ``items``) a property hides that.
+Decoding a node into these structs takes a thirtieth of the official models' time. Fields have the API's names in snake
+case, and its meaning. Lists and maps that the API may leave out default to empty. Go may write ``null`` for a missing
+list (``containers``, ``items``); a property then returns an empty list.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 
 class Object(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """Base of every struct here: camelCase on the wire, defaults left out when written."""
+    """Base of every struct here: camelCase in JSON, default values left out when encoded."""
 
 
 class OwnerReference(Object, frozen=True, gc=False):
-    """Who owns an object."""
+    """A reference to an object's owner."""
 
     kind: str = ""
     name: str = ""
@@ -68,7 +68,7 @@ class KubeObject(Object, frozen=True, gc=False):
 
     @property
     def key(self) -> str:
-        """``namespace/name``, or the name alone where there is no namespace."""
+        """``namespace/name``, or the name alone if the object has no namespace."""
         meta = self.metadata
         return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
@@ -77,7 +77,7 @@ class KubeObject(Object, frozen=True, gc=False):
 
 
 class ResourceRequirements(Object, frozen=True, gc=False):
-    """Limits and requests; the API server keeps quantities as strings, manifests may hold numbers."""
+    """Limits and requests. The API server stores quantities as strings; manifests may hold numbers."""
 
     limits: dict[str, str | int | float] = {}
     requests: dict[str, str | int | float] = {}
@@ -90,21 +90,21 @@ class SecurityContext(Object, frozen=True, gc=False):
 
 
 class EnvVar(Object, frozen=True, gc=False):
-    """An environment variable; one that is taken from elsewhere has no value."""
+    """An environment variable; ``value`` is empty if it comes from ``valueFrom``."""
 
     name: str = ""
     value: str = ""
 
 
 class VolumeMount(Object, frozen=True, gc=False):
-    """Where a container sees a volume."""
+    """The path where a volume is mounted in a container."""
 
     name: str = ""
     mount_path: str = ""
 
 
 class Container(Object, frozen=True, gc=False):
-    """A container or init container; ``restart_policy`` ``Always`` makes the latter a sidecar."""
+    """A container or init container. An init container with ``restart_policy`` ``Always`` is a sidecar."""
 
     name: str = ""
     image: str = ""
@@ -116,7 +116,7 @@ class Container(Object, frozen=True, gc=False):
 
     @property
     def is_privileged(self) -> bool:
-        """Whether it runs privileged."""
+        """Whether the container runs privileged."""
         return self.security_context is not None and self.security_context.privileged is True
 
 
@@ -124,7 +124,7 @@ C = TypeVar("C", bound=Container)
 
 
 def in_start_order(init: Iterable[C], app: Iterable[C]) -> list[tuple[ContainerKind, C]]:
-    """HAMi's order: init containers, sidecars at their place among them, then app containers.
+    """Containers in HAMi's order: init containers and sidecars as listed, then app containers.
 
     Lists in allocation annotations follow this order.
     """
@@ -139,7 +139,7 @@ class PersistentVolumeClaimSource(Object, frozen=True, gc=False):
 
 
 class Volume(Object, frozen=True, gc=False):
-    """A volume; only claims matter to us, since kube-scheduler may wait for them."""
+    """A volume. We read only claims, because kube-scheduler may wait for them."""
 
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
@@ -159,7 +159,7 @@ class SchedulingGroup(Object, frozen=True, gc=False):
 
 
 class PodSpec(Object, frozen=True, gc=False):
-    """What a pod asks for."""
+    """A pod's specification."""
 
     containers_: list[Container] | None = msgspec.field(default=None, name="containers")
     init_containers_: list[Container] | None = msgspec.field(default=None, name="initContainers")
@@ -187,7 +187,7 @@ class PodSpec(Object, frozen=True, gc=False):
 
     @property
     def ephemeral_containers(self) -> list[Container]:
-        """Containers added to the running pod, as by ``kubectl debug``, never None."""
+        """Containers added to the running pod, as ``kubectl debug`` does, never None."""
         return self.ephemeral_containers_ or []
 
 
@@ -213,7 +213,7 @@ class StateWaiting(Object, frozen=True, gc=False):
 
 
 class ContainerState(Object, frozen=True, gc=False):
-    """One of three states; none set means waiting."""
+    """One of three states; if none is set, the container is waiting."""
 
     running: StateRunning | None = None
     terminated: StateTerminated | None = None
@@ -221,7 +221,7 @@ class ContainerState(Object, frozen=True, gc=False):
 
 
 class ContainerStatus(Object, frozen=True, gc=False):
-    """What the kubelet says of a container."""
+    """A container's status, written by the kubelet."""
 
     name: str = ""
     container_id: str = msgspec.field(default="", name="containerID")
@@ -243,7 +243,7 @@ class Condition(Object, frozen=True, gc=False):
 
 
 class PodStatus(Object, frozen=True, gc=False):
-    """What became of a pod."""
+    """A pod's status."""
 
     phase: str = ""
     reason: str = ""
@@ -255,11 +255,11 @@ class PodStatus(Object, frozen=True, gc=False):
 
 
 POD_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
-"""Label by which the scheduler-plugins project marks members of a pod group."""
+"""Label of the scheduler-plugins project for members of a pod group."""
 
 
 class Pod(KubeObject, frozen=True, gc=False):
-    """A pod, as far as placing and serving it needs."""
+    """A pod: the fields that scheduler and agent need."""
 
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
@@ -270,17 +270,17 @@ class Pod(KubeObject, frozen=True, gc=False):
         return self.metadata.uid
 
     def containers(self) -> list[tuple[ContainerKind, Container]]:
-        """Its containers in HAMi's order. Ephemeral containers are left out: they get no devices."""
+        """Its containers in HAMi's order, without ephemeral containers, which get no devices."""
         return in_start_order(self.spec.init_containers, self.spec.containers)
 
     @property
     def is_terminal(self) -> bool:
-        """Whether all its containers have ended for good (its devices are free)."""
+        """Whether all its containers have ended and none will be restarted, so that its devices are free."""
         return self.status.phase in {"Succeeded", "Failed"}
 
     @property
     def is_deleting(self) -> bool:
-        """Whether deletion was asked for; its containers may still run."""
+        """Whether its deletion was requested; its containers may still run."""
         return self.metadata.deletion_timestamp is not None
 
     @property
@@ -306,7 +306,7 @@ class Taint(Object, frozen=True, gc=False):
 
 
 class NodeSpec(Object, frozen=True, gc=False):
-    """What an administrator set on a node."""
+    """A node's specification."""
 
     unschedulable: bool = False
     taints: list[Taint] = []
@@ -322,7 +322,7 @@ class NodeSystemInfo(Object, frozen=True, gc=False):
 
 
 class NodeStatus(Object, frozen=True, gc=False):
-    """What the kubelet says of its node."""
+    """A node's status, written by the kubelet."""
 
     capacity: dict[str, str] = {}
     allocatable: dict[str, str] = {}
@@ -338,7 +338,7 @@ class Node(KubeObject, frozen=True, gc=False):
 
 
 class LeaseSpec(Object, frozen=True, gc=False):
-    """Who holds a Lease, for how long, since when."""
+    """A Lease's holder, duration and times."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -354,13 +354,13 @@ class Lease(KubeObject, frozen=True, gc=False):
 
 
 class ResourceQuotaSpec(Object, frozen=True, gc=False):
-    """Limits of a namespace: quantities as text, JSON numbers where nobody made them text, or what makes no sense."""
+    """Limits of a namespace. Quantities are usually text, but may be numbers or malformed."""
 
     hard_: dict[str, Any] | None = msgspec.field(default=None, name="hard")
 
     @property
     def hard(self) -> dict[str, Any]:
-        """Resource name → most that the namespace may have, never None."""
+        """Resource name → limit of the namespace, never None."""
         return self.hard_ or {}
 
 
@@ -385,7 +385,7 @@ class ConfigMap(KubeObject, frozen=True, gc=False):
 
 
 class WebhookClientConfig(Object, frozen=True, gc=False):
-    """How the API server reaches a webhook, and whom it trusts there (PEM)."""
+    """How the API server reaches a webhook; ``ca_bundle`` holds the certificates (PEM) that it trusts there."""
 
     ca_bundle: bytes | None = None
 
@@ -403,11 +403,11 @@ class WebhookConfiguration(KubeObject, frozen=True, gc=False):
     webhooks: list[WebhookEntry] = []
 
 
-# --- what we write -------------------------------------------------------------------------------------------
+# --- objects that we write -----------------------------------------------------------------------------------
 
 
 class ObjectReference(Object, frozen=True, gc=False):
-    """Which object an event is about, or what a Binding binds to."""
+    """A reference to the object of an event, or to the target of a Binding."""
 
     kind: str = ""
     name: str = ""
@@ -418,7 +418,7 @@ class ObjectReference(Object, frozen=True, gc=False):
 
 
 class BindingMeta(Object, frozen=True, gc=False):
-    """A Binding's metadata: the UID is its precondition, annotations and labels are copied to the pod."""
+    """A Binding's metadata. The UID is a precondition; the API server copies annotations and labels to the pod."""
 
     name: str
     namespace: str
@@ -428,7 +428,7 @@ class BindingMeta(Object, frozen=True, gc=False):
 
 
 class Binding(Object, frozen=True, gc=False):
-    """``pods/binding``: the one write that binds a pod and carries its allocation."""
+    """``pods/binding``: one write that binds a pod and sets its allocation."""
 
     metadata: BindingMeta
     target: ObjectReference
@@ -437,12 +437,12 @@ class Binding(Object, frozen=True, gc=False):
 
     @classmethod
     def to_node(cls, meta: BindingMeta, node: str) -> Binding:
-        """A Binding of the pod ``meta`` names to ``node``."""
+        """A Binding of the pod named by ``meta`` to ``node``."""
         return cls(metadata=meta, target=ObjectReference(kind="Node", name=node))
 
 
 class EventSource(Object, frozen=True, gc=False):
-    """Which component reports an event."""
+    """The component that reports an event."""
 
     component: str = ""
     host: str = ""
@@ -464,7 +464,7 @@ class Event(KubeObject, frozen=True, gc=False):
 
 
 class Status(Object, frozen=True, gc=False):
-    """The API server's answer to what it refuses."""
+    """The API server's answer to a request that it refuses."""
 
     status: str = ""
     reason: str = ""

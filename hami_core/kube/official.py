@@ -1,8 +1,8 @@
-"""The official Kubernetes client behind our Protocol: its configuration, authentication and TLS, raw bodies.
+"""Our Protocol on top of the official Kubernetes client: its configuration, authentication and TLS, but raw bodies.
 
-``kubernetes.aio`` reads kubeconfig or the pod's service account and keeps tokens fresh; requests go over one aiohttp
-session made from what it says, since its own transport dumps every body through models and has no deadline per read.
-Bodies are decoded by msgspec into `hami_core.kube.objects`.
+``kubernetes.aio`` reads the kubeconfig or the pod's service account and refreshes tokens. Requests go through one
+aiohttp session with these settings, because the client's own transport decodes every body into models and has no
+deadline for a read. msgspec decodes the bodies into `hami_core.kube.objects`.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 REQUEST_TIMEOUT_S: Final = 10.0
-"""Deadline of a call that does not say otherwise; lists get three times as much."""
-MAX_WATCH_LINE: Final = 16 * 2**20
+"""Default deadline of a call; a list gets three times as much."""
+MAX_WATCH_LINE_BYTES: Final = 16 * 2**20
 """Longest event of a watch (an object in etcd has at most 1.5 MiB)."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class _Guarded(aiohttp.BytesPayload):
-    """A body that asks once more before it is written; the headers go with it, not before."""
+    """A body that calls ``may_send`` right before it is written; aiohttp sends the headers together with it."""
 
     def __init__(self, body: bytes, may_send: Callable[[], bool] | None) -> None:
         super().__init__(body, content_type="application/json")
@@ -92,7 +92,7 @@ class OfficialKubeApi:
         continue_token: str = "",
         resource_version: str = "",
     ) -> Page[T]:
-        """One page; objects that can't be decoded are left out, counted and logged."""
+        """One page. Objects that can't be decoded are logged, and returned as ``undecodable``."""
         query = _query(
             labelSelector=label_selector,
             fieldSelector=field_selector,
@@ -114,7 +114,7 @@ class OfficialKubeApi:
         field_selector: str = "",
         timeout_s: int = 300,
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Changes after ``resource_version``; the generator must be closed or run to its end."""
+        """Changes after ``resource_version``. The caller must close the generator or read it to its end."""
         query = _query(
             watch="1",
             allowWatchBookmarks="true",
@@ -173,14 +173,14 @@ class OfficialKubeApi:
         await self._call("delete", "DELETE", resource.path(name, namespace), body=_encode(options))
 
     async def bind(self, binding: Binding, may_send: Callable[[], bool] | None = None) -> None:
-        """POST ``pods/binding``, if `may_send` says so when all is ready to leave.
+        """POST ``pods/binding``, if ``may_send`` returns true right before the bytes leave.
 
-        A process can be stopped anywhere, and go on when somebody else has bound in its place: what is asked any
-        earlier may not be so any more.
+        A process may be paused at any point, and continue when another replica has bound pods in its place. An earlier
+        check could be out of date by then.
         """
         meta = binding.metadata
         path = PODS.path(meta.name, meta.namespace, "binding")
-        # Defaults are left out when a struct is encoded; the API server wants these two.
+        # The encoder leaves out default values, but the API server requires these two.
         body = {**msgspec.to_builtins(binding), "apiVersion": "v1", "kind": "Binding"}
         guarded = _Guarded(_encode(body), may_send)
         try:
@@ -197,7 +197,7 @@ class OfficialKubeApi:
         return {key: str(value) for key, value in answer.items() if isinstance(value, str)}
 
     async def close(self) -> None:
-        """Close connections; calls under way fail."""
+        """Close all connections; pending calls fail."""
         if self._refresher is not None:
             self._refresher.cancel()
             await asyncio.gather(self._refresher, return_exceptions=True)
@@ -257,7 +257,7 @@ class OfficialKubeApi:
             response.close() if not response.content.at_eof() else response.release()
 
     async def _authorization(self) -> dict[str, str]:
-        """The bearer token as it is now (the library re-reads a rotated one), or nothing for certificates."""
+        """The current bearer token (the library re-reads a rotated one); empty if certificates are used."""
         settings = await self._configuration.auth_settings()
         return {entry["key"]: entry["value"] for entry in settings.values() if entry["value"]}
 
@@ -277,16 +277,16 @@ async def connect(
     Args:
         kubeconfig: The file; None: ``$KUBECONFIG``, else the pod's service account, else ``~/.kube/config``.
         context: Context of the file; None: its current one.
-        user_agent: What the API server's audit log shows.
+        user_agent: Name in the API server's audit log.
         connections: Most connections at once.
-        timeout_s: Deadline of each call but watches; None: `REQUEST_TIMEOUT_S`.
-        qps: Requests a second at most, 0: no limit. Watches and Bindings are never held up.
-        burst: Requests at once above that.
+        timeout_s: Deadline of a call; watches have none. None: `REQUEST_TIMEOUT_S`.
+        qps: Most requests per second; 0: no limit. Watches and Bindings are never delayed.
+        burst: Most requests at once, before ``qps`` limits them.
 
     Raises:
-        ConfigError: No usable configuration.
+        ConfigError: There is no usable configuration.
     """
-    from kubernetes.aio import client, config  # noqa: PLC0415 - a second of import, and only daemons come here
+    from kubernetes.aio import client, config  # noqa: PLC0415 - importing it takes a second
 
     configuration = client.Configuration()
     source = _configuration_source(kubeconfig)
@@ -302,7 +302,7 @@ async def connect(
             refreshing = config.refresh_token(loader, configuration)  # type: ignore[no-untyped-call]
             refresher = asyncio.create_task(refreshing, name="kube-token")
         tls = client.rest.RESTClientObject(configuration).ssl_context
-    except Exception as error:  # whatever the library meets in a file that is none
+    except Exception as error:  # the library raises many kinds of errors for a malformed file
         if refresher is not None:
             refresher.cancel()
         where = str(source) if source is not None else "service account"
@@ -331,10 +331,10 @@ def _configuration_source(kubeconfig: Path | str | None) -> Path | None:
 
 
 def _proxy_of_environment(url: str) -> str | None:
-    """The proxy that ``HTTPS_PROXY`` and its like name for a URL, unless ``NO_PROXY`` spares it.
+    """The proxy for a URL from ``HTTPS_PROXY`` and similar variables; None if ``NO_PROXY`` excludes the URL.
 
-    Looked up once: aiohttp's own way (``trust_env``) asks in a thread before every request, and for netrc too. As in
-    Go's clients ``NO_PROXY`` may name networks (``10.96.0.0/12``), which Python's standard library does not know.
+    It is looked up once, while aiohttp's ``trust_env`` would look it up in a thread before every request, and netrc
+    too. As in Go's clients, ``NO_PROXY`` may hold networks (``10.96.0.0/12``); Python's standard library ignores these.
     """
     parts = urlsplit(url)
     proxies = request.getproxies()
@@ -345,14 +345,14 @@ def _proxy_of_environment(url: str) -> str | None:
 
 def _in_networks(host: str, entries: str) -> bool:
     for entry in entries.split(","):
-        with suppress(ValueError):  # names
+        with suppress(ValueError):  # the entry or the host is a name
             if ipaddress.ip_address(host) in ipaddress.ip_network(entry.strip(), strict=False):
                 return True
     return False
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket that notices a dead peer within half a minute: a watch may otherwise wait for ever on nothing."""
+    """A socket with TCP keep-alive: a dead peer is noticed in 30 s, else a watch could wait on it for minutes."""
     family, kind, proto, _, _ = address
     made = socket.socket(family, kind, proto)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -368,7 +368,7 @@ def _query(**values: str) -> dict[str, str]:
 
 
 class _transport_errors:  # noqa: N801 - used as a with-statement only
-    """Turns what the transport raises into `ApiError` with status 0."""
+    """Turns errors of the transport into `ApiError` with status 0."""
 
     def __init__(self, verb: str) -> None:
         self._verb = verb
@@ -398,14 +398,14 @@ async def _raise_for_status(verb: str, response: aiohttp.ClientResponse) -> None
 
 
 def _seconds(text: str) -> float:
-    """A Retry-After in seconds, at most a minute; its date form is answered by a random second."""
+    """Parse Retry-After into seconds, at most 60. For its date form, return 0.5 s to 1.5 s at random."""
     if not text:
         return 0.0
     return min(float(text), 60.0) if text.isdigit() else random.uniform(0.5, 1.5)  # noqa: S311 - jitter
 
 
 async def _lines(content: aiohttp.StreamReader, verb: str) -> AsyncIterator[bytes]:
-    """Lines of a watch stream; aiohttp's own reader refuses long ones."""
+    """Lines of a watch stream. aiohttp's own line reader refuses long lines."""
     buffer = bytearray()
     async for chunk in content.iter_any():
         buffer += chunk
@@ -415,5 +415,5 @@ async def _lines(content: aiohttp.StreamReader, verb: str) -> AsyncIterator[byte
             for line in lines:
                 if line.strip():
                     yield line
-        if len(buffer) > MAX_WATCH_LINE:
-            raise ApiError(verb, 0, f"an event is longer than {MAX_WATCH_LINE} bytes", reason="TooLarge")
+        if len(buffer) > MAX_WATCH_LINE_BYTES:
+            raise ApiError(verb, 0, f"an event is longer than {MAX_WATCH_LINE_BYTES} bytes", reason="TooLarge")

@@ -1,4 +1,4 @@
-"""Patches of objects, and the difference of two JSON documents as one. Pure."""
+"""Makes patches, also from the difference of two JSON documents. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Json = Any
-"""A decoded JSON value (`Any`, because it is the wire's edge)."""
+"""A decoded JSON value (`Any`, because it comes unchecked from outside)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A patch body with the content type that says how it is meant."""
+    """A patch body, and the content type that names the kind of patch."""
 
     body: Json
     content_type: str
@@ -26,7 +26,7 @@ def merge_patch(body: Mapping[str, Json]) -> Patch:
 
 
 def json_patch(operations: Sequence[Mapping[str, Json]]) -> Patch:
-    """A JSON patch (RFC 6902), all or nothing; ``test`` operations are its preconditions."""
+    """A JSON patch (RFC 6902). It applies completely or not at all; ``test`` operations are preconditions."""
     return Patch([dict(op) for op in operations], "application/json-patch+json")
 
 
@@ -42,8 +42,8 @@ def metadata_patch(
     Args:
         annotations: Keys to set or remove.
         labels: Keys to set or remove.
-        uid: Only on the object with this UID (the server answers 422 otherwise: a uid can't be changed).
-        resource_version: Only on this version (409 otherwise).
+        uid: Change only the object with this UID; for another, the server answers 422, because a UID can't change.
+        resource_version: Change only this version; for another, the server answers 409.
     """
     metadata: dict[str, Json] = {}
     if annotations:
@@ -58,15 +58,15 @@ def metadata_patch(
 
 
 def pointer(*parts: str | int) -> str:
-    """A JSON pointer (RFC 6901) with its parts escaped."""
+    """A JSON pointer (RFC 6901) with escaped parts."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 def diff(before: Json, after: Json, path: str = "") -> list[dict[str, Json]]:
     """JSON-patch operations that turn ``before`` into ``after``.
 
-    Maps are compared key by key; lists of equal length element by element, a longer list by appending, anything
-    else is replaced as a whole.
+    Maps are compared key by key. Lists are compared element by element, and new elements are appended; a list that
+    became shorter is replaced. Any other changed value is replaced.
     """
     if isinstance(before, dict) and isinstance(after, dict):
         return _diff_maps(before, after, path)

@@ -1,7 +1,6 @@
-"""The Kubernetes API as the rest of the project sees it: one Protocol, typed by the resource it is asked for.
+"""`KubeApi`, the Protocol by which the rest of the project reaches the Kubernetes API.
 
-Every method raises `ApiError` when the server refuses or can't be reached, and nothing else. Every call ends within
-its deadline.
+Every method raises only `ApiError`, when the server refuses or can't be reached. Every call ends within its deadline.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
-    """One kind of object: where it lives in the API and which struct its bodies become.
+    """One kind of object: its place in the API, and the struct for its bodies.
 
     Attributes:
         group_version: ``v1``, ``coordination.k8s.io/v1``, …
@@ -48,7 +47,7 @@ class Resource(Generic[T]):
     namespaced: bool = True
 
     def path(self, name: str = "", namespace: str = "", subresource: str = "") -> str:
-        """The URL path of the collection, of one object or of a subresource of it."""
+        """The URL path of the collection, of one object, or of an object's subresource."""
         root = "/api/" if "/" not in self.group_version else "/apis/"
         parts = [root + self.group_version]
         if self.namespaced and namespace:
@@ -74,9 +73,9 @@ class ApiError(KubeError):
     """The API server refused a call or could not be reached.
 
     Attributes:
-        reason: The server's machine-readable word, such as ``NotFound``; for transport faults ``Timeout`` or
+        reason: The server's machine-readable reason, such as ``NotFound``; for transport errors ``Timeout`` or
             ``Unreachable``.
-        retry_after_s: Seconds the server asks to wait; 0 when it does not say.
+        retry_after_s: Seconds that the server asks to wait; 0 if it does not say.
     """
 
     def __init__(self, verb: str, status: int, problem: str, *, reason: str = "", retry_after_s: float = 0.0) -> None:
@@ -86,24 +85,24 @@ class ApiError(KubeError):
 
     @property
     def is_unknown_outcome(self) -> bool:
-        """Whether a write may have happened all the same (time-out, lost connection, 5xx)."""
+        """Whether a write may have happened in spite of the error (time-out, lost connection, 5xx)."""
         return self.status == 0 or self.status >= 500
 
 
 class NotSentError(ApiError):
-    """A call was given up before it was sent: it certainly did not happen."""
+    """A call was cancelled before it was sent, so it certainly had no effect."""
 
     is_unknown_outcome = False
 
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """An object whose body makes no sense, as far as its metadata can be read.
+    """An object whose body can't be decoded, with as much of its metadata as can be read.
 
     Attributes:
-        key: ``namespace/name``, or the name alone; empty: that can't be read either.
-        uid: Its UID; empty where that can't be read.
-        resource_version: Its version.
+        key: ``namespace/name``, or the name alone; empty if it can't be read.
+        uid: Its UID; empty if it can't be read.
+        resource_version: Its version; empty if it can't be read.
         body: The JSON text.
         error: What is wrong with it.
     """
@@ -111,7 +110,7 @@ class Undecodable:
     key: str
     uid: str
     resource_version: str
-    body: bytes = field(compare=False)  # a list writes the same object without kind and apiVersion
+    body: bytes = field(compare=False)  # a list leaves out kind and apiVersion, a watch does not
     error: str
 
 
@@ -127,7 +126,14 @@ class Page(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T_co]):
-    """``ADDED``, ``MODIFIED``, ``DELETED`` with the object or what is known of it, or ``BOOKMARK`` with its version."""
+    """One event of a watch.
+
+    Attributes:
+        type: ``ADDED``, ``MODIFIED``, ``DELETED`` or ``BOOKMARK``.
+        object: The object; None for a bookmark, or if it can't be decoded.
+        resource_version: The version that the watch has reached.
+        undecodable: The object, if it can't be decoded.
+    """
 
     type: str
     object: T_co | None
@@ -136,7 +142,7 @@ class WatchEvent(Generic[T_co]):
 
 
 class KubeApi(Protocol):
-    """What a Kubernetes client must offer us."""
+    """The calls that a Kubernetes client must offer."""
 
     async def list(
         self,
@@ -149,7 +155,7 @@ class KubeApi(Protocol):
         continue_token: str = "",
         resource_version: str = "",
     ) -> Page[T]:
-        """One page. Without a version the answer is consistent: nothing written before the call is missing."""
+        """One page. Without ``resource_version`` it contains everything that was written before the call."""
         ...
 
     def watch(
@@ -162,24 +168,24 @@ class KubeApi(Protocol):
         field_selector: str = "",
         timeout_s: int = 300,
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Changes after a version, bookmarks included; ends when the server ends it.
+        """Changes after a version, bookmarks included, until the server ends the watch.
 
         A version that is too old raises `ApiError` with status 410.
         """
         ...
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        """One object; status 404 when there is none."""
+        """Read one object; status 404 if it does not exist."""
         ...
 
     async def create(self, resource: Resource[T], body: object, namespace: str = "") -> T:
-        """A new object; status 409 when it exists."""
+        """Create an object; status 409 if it exists."""
         ...
 
     async def patch(
         self, resource: Resource[T], name: str, patch: Patch, namespace: str = "", *, subresource: str = ""
     ) -> T:
-        """Change an object; a precondition that does not hold is status 409 or 422."""
+        """Change an object; status 409 or 422 if a precondition does not hold."""
         ...
 
     async def delete(
@@ -191,15 +197,15 @@ class KubeApi(Protocol):
         uid: str = "",
         grace_period_s: int | None = None,
     ) -> None:
-        """Delete an object, with ``uid`` only that very one (else status 409)."""
+        """Delete an object; with ``uid``, status 409 if its UID is another."""
         ...
 
     async def bind(self, binding: Binding, may_send: Callable[[], bool] | None = None) -> None:
-        """POST ``pods/binding``; status 409 when the pod is bound already or has another UID.
+        """POST ``pods/binding``; status 409 if the pod is bound already or has another UID.
 
         Args:
-            binding: What to write.
-            may_send: Asked right before the bytes leave this process; `NotSentError` where it says no.
+            binding: The Binding.
+            may_send: Called right before the bytes leave this process; if it returns False, `NotSentError` is raised.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""A limit on how often something is done."""
+"""Limits the rate of requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class Throttle:
-    """A token bucket: ``burst`` requests at once, then ``qps`` a second, in the order they came."""
+    """A token bucket: ``burst`` requests at once, then ``qps`` per second, first come, first served."""
 
     def __init__(self, qps: float, burst: int) -> None:
         self._interval = 1.0 / qps
@@ -14,7 +14,7 @@ class Throttle:
         self._next = float("-inf")
 
     async def wait(self) -> None:
-        """Wait for one's turn."""
+        """Wait until the caller may send a request."""
         now = asyncio.get_running_loop().time()
         self._next = max(self._next, now - self._slack) + self._interval
         delay = self._next - self._interval - now

@@ -1,7 +1,7 @@
-"""The objects of an installation without helm's program, made from helm's own chart.
+"""Makes the objects of an installation from the Helm chart, without the helm program.
 
-The chart in contrib/helm/hami is the one source (docs/adr/0015). This package checks an administrator's values against
-the chart's schema, then lets helm's own engine, a Python package, execute the templates.
+The chart in contrib/helm/hami is the only source (docs/adr/0015). This package checks an administrator's values
+against the chart's schema. Then helm's own engine, a Python package, executes the templates.
 """
 
 from __future__ import annotations

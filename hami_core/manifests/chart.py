@@ -1,4 +1,4 @@
-"""The chart on disk: part of the installed package, or of the checkout."""
+"""The chart on disk, in the installed package or in the checkout."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ def folder() -> Path:
     """The chart's folder.
 
     Raises:
-        ConfigError: The package is damaged.
+        ConfigError: There is no chart: the package is damaged.
     """
     package = Path(__file__).resolve().parent
     for candidate in (package / "chart", package.parent.parent / "contrib" / "helm" / "hami"):
         if (candidate / "Chart.yaml").is_file():
             return candidate
-    raise ConfigError("manifests", "the chart is not where it was installed", "reinstall hami")
+    raise ConfigError("manifests", "the chart is missing from the installed package", "reinstall hami")
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What we read of a chart; its templates are for helm.
+    """A chart without its templates, which helm's engine reads.
 
     Attributes:
         path: Its folder.
-        meta: Chart.yaml.
-        values: The defaults.
-        schema: What values must be like (JSON Schema).
+        meta: Content of Chart.yaml.
+        values: The default values.
+        schema: JSON Schema of the values.
     """
 
     path: Path
@@ -45,7 +45,7 @@ class Chart:
 
     @classmethod
     def read(cls, path: Path | None = None) -> Chart:
-        """Read a chart; ours if no folder is named.
+        """Read a chart; without ``path``, read ours.
 
         Raises:
             ConfigError: A file can't be read.

@@ -1,6 +1,6 @@
-"""Helm's own template engine, by the Python package ``helm-python-sdk`` (docs/adr/0015).
+"""Helm's own template engine, from the Python package ``helm-python-sdk`` (docs/adr/0015).
 
-No cluster is asked. The package is the extra ``hami[manifests]``: it is imported at the first use.
+The engine contacts no cluster. The package comes with the extra ``hami[manifests]`` and is imported at the first use.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ def rendered(chart: Path, given: Mapping[str, Any], release: Release, where: str
 
     Args:
         chart: The chart's folder.
-        given: Values over the chart's defaults.
-        release: What the objects are made for.
-        where: The values' name, for errors.
+        given: Values that override the chart's defaults.
+        release: The release and its cluster.
+        where: Name of the values, for errors.
 
     Returns:
-        Template, such as ``hami/templates/webhook.yaml`` → what it came to.
+        Template, such as ``hami/templates/webhook.yaml`` → rendered text.
 
     Raises:
         ConfigError: The package is not installed, or a template refuses the values.
@@ -46,9 +46,9 @@ def rendered(chart: Path, given: Mapping[str, Any], release: Release, where: str
     }
     try:
         with helm_python.Chart.load(chart) as loaded:
-            # Chart.render() takes neither the cluster's version nor what it serves. The library's function takes both.
+            # Chart.render() takes neither kube_version nor api_versions. The library's own function takes both.
             found = _native.call_string("helm_render", loaded._raw(), json.dumps(given), json.dumps(options))  # noqa: SLF001
     except helm_python.HelmError as error:
-        raise ConfigError(where, f"make no objects: {' '.join(str(error).split())}") from error
+        raise ConfigError(where, f"the chart refuses them: {' '.join(str(error).split())}") from error
     texts: dict[str, str] = json.loads(found)
     return texts

@@ -1,4 +1,4 @@
-"""What an installation is made for: names, namespace, and the cluster."""
+"""The release to make objects for: its name, its namespace and its cluster."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What the objects are made for.
+    """A release of the chart, and what is known of its cluster.
 
     Attributes:
-        name: Of the release, part of names.
-        namespace: Where its objects live.
-        kube_version: The cluster's, such as ``1.36.3``; empty: not known.
-        api_versions: What the cluster serves beside Kubernetes' own, such as
-            ``monitoring.coreos.com/v1/ServiceMonitor``.
+        name: The release's name, part of object names.
+        namespace: Namespace of the objects.
+        kube_version: The cluster's version, such as ``1.36.3``; empty: not known.
+        api_versions: Custom APIs that the cluster serves, such as ``monitoring.coreos.com/v1/ServiceMonitor``.
 
     Raises:
-        ConfigError: A name or version has not its form.
+        ConfigError: A name or version is malformed.
     """
 
     name: str = "hami"
@@ -37,8 +36,9 @@ class Release:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or len(self.name) > 53:
-            raise ConfigError("name", f"{self.name!r} is no name", "small letters, digits and -, at most 53")
+            fix = "use lower-case letters, digits, - and ., at most 53 characters"
+            raise ConfigError("name", f"{self.name!r} is not a valid release name", fix)
         if not _NAMESPACE.fullmatch(self.namespace) or len(self.namespace) > 63:
-            raise ConfigError("namespace", f"{self.namespace!r} is no name of a namespace")
+            raise ConfigError("namespace", f"{self.namespace!r} is not a valid name of a namespace")
         if self.kube_version and not re.fullmatch(r"v?\d+\.\d+\.\d+([-+].*)?", self.kube_version):
-            raise ConfigError("kube-version", f"{self.kube_version!r} is no version", "write it as 1.36.3")
+            raise ConfigError("kube-version", f"{self.kube_version!r} is not a version", "write it as 1.36.3")

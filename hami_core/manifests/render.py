@@ -1,4 +1,4 @@
-"""Chart and values → Kubernetes objects, as helm would make them."""
+"""Renders chart and values into Kubernetes objects, as helm would."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ ORDER: Final = (
     "Deployment",
     "MutatingWebhookConfiguration",
 )
-"""Kinds in the order helm installs them; others come last, by name."""
+"""Kinds in the order in which helm installs them; other kinds come last, by name."""
 _DOCUMENT: Final = re.compile(r"(?:^|\s*\n)---(?:[ \t]*\n|$)")
 _WARNING: Final = "\nWARNING\n"
-"""Begins the warnings in NOTES.txt; they are its end."""
+"""Heading of the warnings, which end NOTES.txt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class Manifest:
     """One object.
 
     Attributes:
-        source: The template it comes from.
-        text: YAML with its comments.
-        content: The same, read.
+        source: The template that made it.
+        text: YAML with comments.
+        content: The parsed YAML.
     """
 
     source: str
@@ -55,13 +55,13 @@ class Manifest:
 
 
 def render(chart: Chart, given: Mapping[str, Any], release: Release, origins: values_of.Given = ()) -> list[Manifest]:
-    """Make all objects, in the order they are to be applied.
+    """Make all objects, in the order in which to apply them.
 
     Args:
         chart: The chart.
-        given: Values over the chart's defaults.
-        release: What they are made for.
-        origins: The files that the values come from, for errors.
+        given: Values that override the chart's defaults.
+        release: The release and its cluster.
+        origins: The files and flags that the values come from, for errors.
 
     Raises:
         ConfigError: A value is wrong, or a template can't be executed.
@@ -80,7 +80,7 @@ def render(chart: Chart, given: Mapping[str, Any], release: Release, origins: va
 
 
 def warnings(chart: Chart, given: Mapping[str, Any], release: Release) -> list[str]:
-    """What the values ask for and the chart does not do, one sentence each; helm shows the same in its notes."""
+    """Warnings about values that the chart does not follow, one sentence each. helm shows them in its notes, too."""
     notes = rendered(chart.path, given, release)[f"{chart.meta['name']}/templates/NOTES.txt"]
     return [line for line in notes.partition(_WARNING)[2].splitlines() if line.strip()]
 
@@ -92,8 +92,9 @@ def _check_version(chart: Chart, merged: Mapping[str, Any], release: Release) ->
         raise ConfigError("kube-version", f"{release.kube_version} is too old", f"the chart is for {oldest[0]}")
     scheduler = merged["scheduler"]["kubeScheduler"]
     if scheduler["enabled"] and not scheduler["image"]["tag"] and not release.kube_version:
-        fix = "give --kube-version, or scheduler.kubeScheduler.image.tag"
-        raise ConfigError("kube-version", "kube-scheduler must be of the cluster's version, which is not known", fix)
+        fix = "give --kube-version, or set scheduler.kubeScheduler.image.tag"
+        problem = "kube-scheduler must have the cluster's version, which is not known"
+        raise ConfigError("kube-version", problem, fix)
 
 
 def _manifests(source: str, text: str, where: str) -> Iterator[Manifest]:

@@ -1,4 +1,4 @@
-"""What an administrator gives, laid over the chart's defaults as helm does it, and checked against the schema."""
+"""Merges an administrator's values into the chart's defaults as helm does, and checks them against the schema."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
     Given = Sequence[tuple[str, Mapping[str, Any]]]
-    """Values files and settings by name, in the order in which they were given."""
+    """Values files and ``--set`` flags with their content, in the order in which they were given."""
 
 _KEY: Final = re.compile(r"(?P<name>(?:\\.|[^.\[\]=\\])+)|\[(?P<index>\d+)\]|\.")
 _INDEX_LIMIT: Final = 65_536
@@ -25,7 +25,7 @@ _WORDS: Final = {"true": True, "false": False, "null": None}
 
 
 def joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Two values files as one: what stands in the second wins, mapping by mapping."""
+    """Merge two values files, mapping by mapping; the second one wins."""
     merged = dict(first)
     for key, value in second.items():
         below = merged.get(key)
@@ -34,7 +34,7 @@ def joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any
 
 
 def laid_over(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """``given`` over ``defaults``, mapping by mapping; null takes a default away."""
+    """Merge ``given`` into ``defaults``, mapping by mapping; null removes a default."""
     merged = dict(defaults)
     for key, value in given.items():
         below = merged.get(key)
@@ -48,48 +48,48 @@ def laid_over(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str
 
 
 def assign(values: dict[str, Any], setting: str, *, kind: str = "any") -> None:
-    """Apply one or several ``key.path[0]=value``, separated by commas, as helm's ``--set`` reads them.
+    """Apply one or several ``key.path[0]=value``, separated by commas, as helm's ``--set`` does.
 
     Args:
         values: Changed in place.
         setting: The text.
-        kind: ``any`` (numbers, true, false, null and lists ``{a,b}`` are understood), ``string``, or ``json`` (one
-            setting, whose value is JSON).
+        kind: ``any`` (numbers, true, false, null and lists ``{a,b}`` are recognised), ``string``, or ``json`` (only
+            one setting, with a JSON value).
 
     Raises:
-        ConfigError: It has no such form.
+        ConfigError: The text is malformed.
     """
     for part in [setting] if kind == "json" else _split(setting, ","):
         key, sign, text = part.partition("=")
         if not sign or not key.strip():
-            raise ConfigError(f"--set {part}", "has no form key=value")
+            raise ConfigError(f"--set {part}", "is not of the form key=value")
         _put(values, _path(key.strip(), part), _value(text, kind, part), part)
 
 
 def check(values: Mapping[str, Any], schema: Mapping[str, Any], given: Given = ()) -> None:
-    """Hold values against the schema.
+    """Check values against the schema.
 
     Args:
-        values: The values, laid over the chart's defaults.
+        values: The values, merged into the chart's defaults.
         schema: The chart's schema.
-        given: Where they come from, so that an error can name the file.
+        given: The files and flags that the values come from, for errors.
 
     Raises:
-        ConfigError: With the places that are wrong.
+        ConfigError: Some values are wrong; the error names each of them.
     """
-    from jsonschema import Draft7Validator  # noqa: PLC0415 - slow to import, and only this needs it
+    from jsonschema import Draft7Validator  # noqa: PLC0415 - slow to import
 
     errors = sorted(Draft7Validator(schema).iter_errors(dict(values)), key=lambda error: list(map(str, error.path)))
-    problems = [each for error in errors for each in _told(error, given)]
+    problems = [each for error in errors for each in _problems(error, given)]
     for where, content in given:
         problems += [f"{where}: {each}" for each in _unknown_nulls(content, schema, ())]
     if problems:
         shown_problems = "; ".join(problems[:_SHOWN])
         more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-        raise ConfigError("values", shown_problems + more, "see the chart's reference page for the keys there are")
+        raise ConfigError("values", shown_problems + more, "see the chart's reference page for all keys")
 
 
-def _told(error: ValidationError, given: Given) -> Iterator[str]:
+def _problems(error: ValidationError, given: Given) -> Iterator[str]:
     path = [str(part) for part in error.absolute_path]
     schema: Any = error.schema
     if error.validator == "additionalProperties" and isinstance(error.instance, dict):
@@ -105,14 +105,14 @@ def _told(error: ValidationError, given: Given) -> Iterator[str]:
                 place = f"{_origin(given, [*path, key])}{_place([*path, key])}"
                 yield f"{place}: is null; leave the key out, or give a value"
         return
-    # Of several forms a value may have, the words are told, and null is the one that nobody meant.
+    # If a value may have several forms, name the words of an enumeration, else all forms except null.
     forms = [each for each in error.context or () if each.validator_value != "null"]
     forms = [each for each in forms if each.validator == "enum"] or forms or [error]
     yield f"{_origin(given, path)}{_place(path)}: {' or '.join(_problem(each) for each in forms)}"
 
 
 def _unknown_nulls(content: Mapping[str, Any], schema: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Keys that no value has, and that are null: laid over the defaults nothing is left of them."""
+    """Report unknown keys with value null. The merge removes these, so the schema never sees them."""
     known = schema.get("properties")
     if known is None:
         return
@@ -140,7 +140,7 @@ def _problem(error: ValidationError) -> str:
         names = " or ".join([wanted] if isinstance(wanted, str) else wanted)
         return f"expected {names}, got {shown(value)}"
     if error.validator == "pattern":
-        return f"{shown(value)} has not the form {wanted}"
+        return f"{shown(value)} does not match {wanted}"
     bounds = {"minimum": "at least", "exclusiveMinimum": "more than", "maximum": "at most"}
     if error.validator in bounds:
         return f"must be {bounds[str(error.validator)]} {wanted}, got {shown(value)}"
@@ -148,7 +148,7 @@ def _problem(error: ValidationError) -> str:
 
 
 def _origin(given: Given, path: Sequence[str]) -> str:
-    """The file or flag that a value comes from, the last of them that has it."""
+    """The last file or flag that sets a value."""
     for where, content in reversed(given):
         here: Any = content
         for part in path:
@@ -162,7 +162,7 @@ def _origin(given: Given, path: Sequence[str]) -> str:
 
 
 def _split(text: str, mark: str) -> Iterator[str]:
-    """Split at a mark that is neither escaped nor in braces."""
+    """Split at each mark that is neither escaped nor in braces."""
     start, depth, at = 0, 0, 0
     while at < len(text):
         if text[at] == "\\":
@@ -209,7 +209,7 @@ def _scalar(text: str, kind: str) -> Any:  # noqa: ANN401 - any scalar
         return text
     if text in _WORDS:
         return _WORDS[text]
-    # As helm: what begins with a zero is no number.
+    # As in helm, a text that begins with 0 (except 0 itself) is no number.
     return int(text) if re.fullmatch(r"0|-?[1-9]\d*", text) else text
 
 
@@ -219,11 +219,11 @@ def _put(values: dict[str, Any], path: Sequence[str | int], value: Any, setting:
         below: Any = value if following is None else [] if isinstance(following, int) else {}
         if isinstance(part, int):
             if not isinstance(here, list) or part >= _INDEX_LIMIT:
-                raise ConfigError(f"--set {setting}", f"[{part}] is no place in a list")
+                raise ConfigError(f"--set {setting}", f"[{part}] is not an index of a list")
             here.extend([None] * (part + 1 - len(here)))
             here[part] = here[part] if following is not None and isinstance(here[part], type(below)) else below
         else:
             if not isinstance(here, dict):
-                raise ConfigError(f"--set {setting}", f"{part} is below something that has no keys")
+                raise ConfigError(f"--set {setting}", f"{part} is below a value that has no keys")
             here[part] = here[part] if following is not None and isinstance(here.get(part), type(below)) else below
         here = here[part]

@@ -1,1 +1,1 @@
-"""What a running process tells: logs, metrics, traces."""
+"""Logs, metrics and traces of a running process."""

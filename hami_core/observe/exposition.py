@@ -1,7 +1,7 @@
-"""Samples as lines of text, in the very spelling of prometheus_client's encoders but one at a time.
+"""Writes samples as lines of text, exactly as prometheus_client's encoders do, but one sample at a time.
 
-How a family's header and lines look (names, their escaping, the order of labels) is read off the encoder itself, by
-having it write one probe a family. So text can be kept and joined, where an encoder writes everything each time.
+An encoder writes everything at each scrape; single lines can be cached and joined. To learn how a family looks (names,
+escaping, order of labels), this module lets the encoder write one probe sample of each family.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hami_core.model import MetricSpec
 
 Encoder = Callable[[Collector], bytes]
-"""What `prometheus_client.exposition.choose_encoder` gives."""
+"""An encoder, as `prometheus_client.exposition.choose_encoder` returns it."""
 
 _VALUE: Final = "1.0\n"
 _END: Final = "# EOF\n"
@@ -29,7 +29,14 @@ _END: Final = "# EOF\n"
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """How samples of one gauge are written: a pattern for label values and value, and the labels in its order."""
+    """Writes samples of one gauge.
+
+    Attributes:
+        name: The metric's name.
+        pattern: A line with ``%s`` for each label's value and for the sample's value.
+        order: The labels in the order of the pattern.
+        labels: The labels as a set.
+    """
 
     name: str
     pattern: str
@@ -37,7 +44,11 @@ class Lines:
     labels: frozenset[str]
 
     def line(self, labels: Mapping[str, str], value: float) -> str:
-        """One sample's line; labels other than the table's are an error."""
+        """One sample's line.
+
+        Raises:
+            ValueError: The labels are not those of the metric's table.
+        """
         if labels.keys() != self.labels:
             raise ValueError(f"{self.name} has labels {sorted(labels)}, its table says {sorted(self.labels)}")
         number: str = floatToGoString(value)  # type: ignore[no-untyped-call]
@@ -45,7 +56,7 @@ class Lines:
 
 
 def spelling(specs: Sequence[MetricSpec], encode: Encoder) -> tuple[tuple[bytes, ...], tuple[Lines, ...]]:
-    """Each gauge's header (HELP and TYPE) and lines, as the encoder writes them."""
+    """Headers (HELP and TYPE) and line writers of the gauges, in the encoder's form."""
     read = [_read(spec, encode) for spec in specs]
     return tuple(header for header, _ in read), tuple(lines for _, lines in read)
 

@@ -1,4 +1,4 @@
-"""Logging of the daemons: structlog, JSON where nobody looks, colours on a terminal, always on stderr."""
+"""Logging of the daemons by structlog, on stderr: colours on a terminal, else JSON."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def configure(
     stream: TextIO | None = None,
     **context: str,
 ) -> None:
-    """Set up logging of this process: the standard library's loggers, warnings and uncaught exceptions included.
+    """Set up this process's logging, including the standard library's loggers, warnings and uncaught exceptions.
 
     Args:
         level: One of `LEVELS`.
-        form: ``json``, ``console`` or by whether the stream is a terminal.
-        stream: Where to; default stderr.
-        context: Bound to every line, such as ``component="scheduler"``.
+        form: ``json``, ``console``, or ``auto`` (``console`` on a terminal, else ``json``).
+        stream: Where lines go; default: stderr.
+        context: Fields of every line, such as ``component="scheduler"``.
 
     Raises:
-        ConfigError: Unknown level.
+        ConfigError: The level is unknown.
     """
     if level not in LEVELS:
-        raise ConfigError("log level", f"{level!r} is unknown", f"one of {', '.join(LEVELS)}")
+        raise ConfigError("log level", f"{level!r} is unknown", f"set one of {', '.join(LEVELS)}")
     out = stream if stream is not None else sys.stderr
     console = form == "console" or (form == "auto" and out.isatty())
     shared: list[Processor] = [
@@ -88,12 +88,12 @@ def _log_uncaught(kind: type[BaseException], error: BaseException, trace: Traceb
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
         return
-    _log.critical("the process ends on an exception", exc_info=(kind, error, trace))
+    _log.critical("the process ends: uncaught exception", exc_info=(kind, error, trace))
 
 
 def _log_unraisable(found: sys.UnraisableHookArgs) -> None:
     _log.error(
-        "an exception nobody could catch",
+        "uncaught exception in a finalizer or callback",
         at=f"{found.err_msg or 'exception ignored in'} {found.object!r}",
         exc_info=(found.exc_type, found.exc_value, found.exc_traceback),
     )
@@ -103,7 +103,7 @@ def _log_thread(found: threading.ExceptHookArgs) -> None:
     if found.exc_type is SystemExit:
         return
     name = found.thread.name if found.thread is not None else "?"
-    _log.error("a thread ended on an exception", thread=name, exc_info=found[:3])
+    _log.error("a thread ended: uncaught exception", thread=name, exc_info=found[:3])
 
 
 def _dumps(value: Any, default: Any = None, **_: Any) -> str:  # noqa: ANN401 - structlog's serializer signature

@@ -1,8 +1,7 @@
-"""Every metric of scheduler and agent in one table: name, kind, meaning, labels. A vendor's are in a table of its own.
+"""Tables of the metrics of scheduler and agent: name, kind, meaning, labels. Vendors have their own tables.
 
-HAMi's names keep HAMi's labels and values. A process builds `Metrics` from the tables it needs; these are counted as
-things happen. What is read at the time of a scrape comes from `StateCollector`, which asks for rows then; where there
-are many, see `exposition`.
+Metrics with HAMi's names have HAMi's labels and values. `Metrics` holds the metrics that a process counts as things
+happen. `StateCollector` reads the others at scrape time, by asking for rows. For many rows, see `exposition`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ BUILD_INFO: Final = _gauge(
     "compiler",
     "platform",
 )
-"""Of every process. HAMi's name and labels."""
+"""The version metric of every process, with HAMi's name and labels."""
 
 HAMI_SCHEDULER: Final = (
     _hami("hami_gpu_memory_limit_bytes", "Memory the device offers.", *_DEVICE),
@@ -59,7 +58,7 @@ HAMI_SCHEDULER: Final = (
     _hami("hami_node_gpu_memory_allocated_ratio", "Share of the device's memory that is booked.", *_DEVICE),
     _hami(
         "hami_node_gpu_mig_instance_info",
-        "A MIG instance that runs; always 1.",
+        "An existing MIG instance; always 1.",
         "node",
         "device_uuid",
         "device_index",
@@ -67,7 +66,7 @@ HAMI_SCHEDULER: Final = (
         "placement_start",
         "placement_size",
     ),
-    _hami("hami_resource_quota_used", "Device resource in use in a namespace.", "namespace", "quota_name", "limit"),
+    _hami("hami_resource_quota_used", "Device resource used in a namespace.", "namespace", "quota_name", "limit"),
     _hami("hami_resource_quota_limit", "Limit of a device resource in a namespace.", "namespace", "quota_name"),
     _hami("hami_vgpu_memory_allocated_bytes", "Memory booked for a pod on a device.", *_VGPU),
     _hami("hami_vgpu_core_allocated_ratio", "Compute booked for a pod on a device, percent.", *_VGPU),
@@ -85,99 +84,97 @@ HAMI_SCHEDULER_LEGACY: Final = (
     _hami("GPUDeviceCoreAllocated", "Compute booked on the device, percent.", *_OLD),
     _hami("nodeGPUOverview", "Memory booked on the device.", *_OLD, "devicecores", "devicememorylimit"),
     _hami("nodeGPUMemoryPercentage", "Share of the device's memory that is booked.", *_OLD[:3]),
-    _hami("QuotaUsed", "Device resource in use in a namespace.", "quotanamespace", "quotaName", "limit"),
+    _hami("QuotaUsed", "Device resource used in a namespace.", "quotanamespace", "quotaName", "limit"),
     _hami("vGPUMemoryAllocated", "Memory booked for a pod on a device.", *_OLD_VGPU),
     _hami("vGPUCoreAllocated", "Compute booked for a pod on a device, percent.", *_OLD_VGPU),
 )
-"""The same under HAMi's old names (``--legacy-metrics``)."""
+"""HAMi's scheduler metrics under their old names (``--legacy-metrics``)."""
 
 SCHEDULER: Final = (
     MetricSpec(
         "hami_scheduler_request_duration_seconds",
         MetricKind.HISTOGRAM,
-        "Time from a request's body to its answer, by verb and result (ok, refused, error).",
+        "Time from reading a request's body to its answer, by verb and result (ok, refused, error).",
         ("verb", "result"),
         buckets=_LATENCY,
     ),
     _gauge("hami_scheduler_holds", "Placements held between Filter and Bind."),
     _gauge("hami_scheduler_bookings", "Pods with booked devices."),
-    _gauge("hami_scheduler_leader", "1 on the replica that binds."),
-    _gauge("hami_scheduler_epoch", "Epoch the leader signs allocations with."),
+    _gauge("hami_scheduler_leader", "1 on the replica that binds pods."),
+    _gauge("hami_scheduler_epoch", "Epoch with which the leader signs allocations."),
     _gauge(
         "hami_scheduler_closed_nodes",
-        "Nodes closed to new pods of a vendor: its devices or a pod's allocation there can't be read.",
+        "Nodes that take no new pods of a vendor, because its devices or a pod's allocation there can't be read.",
     ),
     _gauge(
         "hami_scheduler_allocations_in_doubt",
-        "Live pods whose allocation can't be read (unreadable: their nodes are closed), or is counted though its"
-        " signature is missing (unsigned) or not ours (invalid).",
+        "Live pods with a doubtful allocation: unreadable (its node takes no new pods), or counted although its "
+        "signature is missing (unsigned) or not ours (invalid).",
         "reason",
     ),
     _gauge(
         "hami_scheduler_quota_entries_at_fault",
-        "Entries of ResourceQuotas about devices that can't be read and count as 0 (unreadable), that nobody enforces "
-        "(unenforced), or of which Kubernetes counts a part (partial).",
+        "ResourceQuota entries about devices that can't be read and count as 0 (unreadable), that nothing enforces "
+        "(unenforced), or that Kubernetes counts in part (partial).",
         "reason",
     ),
     _gauge(
         "hami_scheduler_certificate_expiry_timestamp_seconds",
-        "When the webhook's certificate runs out, if this process issues it; else 0.",
+        "When the webhook's certificate expires, if this process issues it; else 0.",
     ),
-    _gauge("hami_scheduler_signing_keys", "Keys whose signatures count."),
+    _gauge("hami_scheduler_signing_keys", "Public keys whose signatures are accepted."),
     _gauge(
         "hami_scheduler_credential_error",
-        "1 while a credential that this process keeps can't be kept; the log says why.",
+        "1 while this process fails to keep up a credential that it manages; the log says why.",
         "credential",
     ),
-    _gauge("hami_cache_drift", "Sums that differed when usage was recomputed; anything but 0 is a defect."),
+    _gauge("hami_cache_drift", "Sums that differed when usage was recomputed; any value other than 0 is a bug."),
     _gauge("hami_informer_objects", "Objects in the local copy.", "resource"),
     _gauge("hami_informer_synced", "1 once the local copy is complete.", "resource"),
 )
-"""Our own scheduler metrics."""
+"""The scheduler's own metrics, which HAMi does not have."""
 
 _HOOK: Final = ("plugin", "distribution", "hook")
 
 PLUGINS: Final = (
-    _counter(
-        "hami_plugin_failures_total", "Calls of a hook that failed since the start; the log has the first.", *_HOOK
-    ),
+    _counter("hami_plugin_failures_total", "Failed calls of a hook; the log has the first one.", *_HOOK),
     _counter(
         "hami_plugin_blocks_total",
-        "Times a hook held up the whole process for a second since the start; the log has the first with its stack.",
+        "Times that a hook blocked the whole process for a second; the log has the first one with its stack.",
         *_HOOK,
     ),
     _gauge(
         "hami_plugin_refused",
-        "1 for a plugin that is installed and could not be loaded, or is closed.",
+        "1 for an installed plugin that could not be loaded or is closed.",
         "plugin",
         "distribution",
     ),
 )
-"""Plugins of the scheduler that misbehave."""
+"""Failures of the scheduler's plugins."""
 
 AGENT: Final = (
-    _counter("hami_agent_allocations_total", "Containers for which the kubelet asked for devices.", "node"),
+    _counter("hami_agent_allocations_total", "Containers for which the kubelet requested devices.", "node"),
     _counter("hami_agent_prestarts_total", "Calls of PreStartContainer.", "node"),
     _counter("hami_agent_refusals_total", "Calls of PreStartContainer that the agent refused.", "node"),
     _counter(
         "hami_agent_checkpoint_nudges_total",
-        "Times the kubelet's checkpoint was late and the agent made it write another.",
+        "Times that the kubelet's checkpoint was late and the agent made the kubelet write it again.",
         "node",
     ),
     _counter("hami_agent_specs_written_total", "CDI specs that the agent wrote.", "node"),
     _counter(
-        "hami_agent_names_lost_total", "CDI names given to the kubelet for containers that never came to be.", "node"
+        "hami_agent_names_lost_total", "CDI names given to the kubelet for containers that never started.", "node"
     ),
     _counter(
         "hami_slot_card_mismatches_total",
-        "Containers whose slot ids are of other cards than booked; harmless.",
+        "Containers whose slot ids belong to other cards than booked; harmless.",
         "node",
     ),
     _counter("hami_agent_evictions_total", "Pods that the agent deleted.", "node"),
-    _counter("hami_agent_node_writes_total", "Times the agent wrote the node object.", "node"),
+    _counter("hami_agent_node_writes_total", "Times that the agent wrote its Node object.", "node"),
     _counter(
         "hami_agent_plugin_failures_total",
-        "Calls of a hook in the agent that failed since the start; the log has the first.",
+        "Failed calls of a hook in the agent; the log has the first one.",
         "node",
         "plugin",
         "hook",
@@ -192,13 +189,13 @@ AGENT: Final = (
     _gauge("hami_device_state", "1 for the state that the device is in.", "node", "device_uuid", "state"),
     _gauge(
         "hami_device_not_offered",
-        "1 for a device that the agent keeps from pods whatever its health.",
+        "1 for a device that the agent does not offer to pods, whatever its health.",
         "node",
         "device_uuid",
         "reason",
     ),
 )
-"""The agent's own metrics."""
+"""The agent's metrics."""
 
 TABLES: Final = {
     "Scheduler and agent": (BUILD_INFO,),
@@ -208,14 +205,14 @@ TABLES: Final = {
     "Scheduler: plugins": PLUGINS,
     "Agent": AGENT,
 }
-"""All of them by heading, in the order of the page docs/reference/metrics.md."""
+"""All tables by heading, in the order of the page docs/reference/metrics.md."""
 
 Row = tuple[str, Mapping[str, str], float]
 """Metric name, labels, value."""
 
 
 class Metrics:
-    """Counted metrics of one process, by name; a name that is not in the tables is a KeyError."""
+    """The metrics that one process counts, by name. A name that is not in its tables raises KeyError."""
 
     def __init__(self, specs: Sequence[MetricSpec], registry: CollectorRegistry | None = None) -> None:
         self.registry = registry if registry is not None else CollectorRegistry()
@@ -245,11 +242,11 @@ _FAMILIES: Final[Mapping[MetricKind, type[Family]]] = {
 
 
 class StateCollector(Collector):
-    """Gauges and counters read at scrape time from ``rows()``; rows outside the table are an error.
+    """Gauges and counters that are read at scrape time from ``rows()``.
 
     Args:
-        specs: The table.
-        rows: What there is now.
+        specs: The table. A row with another name raises KeyError, one with other labels ValueError.
+        rows: Returns the current rows.
     """
 
     def __init__(self, specs: Sequence[MetricSpec], rows: Callable[[], Iterable[Row]]) -> None:
@@ -279,7 +276,7 @@ class StateCollector(Collector):
 
 
 def disagreements(tables: Iterable[Iterable[MetricSpec]]) -> dict[str, tuple[MetricSpec, MetricSpec]]:
-    """Names that several tables have with other kinds or labels, each with the first two that differ."""
+    """Metric names that tables define with different kinds or labels, each with the first two definitions."""
     first: dict[str, MetricSpec] = {}
     found: dict[str, tuple[MetricSpec, MetricSpec]] = {}
     for table in tables:

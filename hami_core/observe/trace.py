@@ -1,4 +1,4 @@
-"""Spans where OpenTelemetry is installed, nothing where it is not."""
+"""Trace spans, if OpenTelemetry is installed; otherwise nothing happens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _tracer() -> Any:  # noqa: ANN401 - an optional dependency's type
 
 @contextmanager
 def span(name: str, **attributes: str | float | bool) -> Iterator[None]:
-    """A span around the block, with attributes such as ``pod="default/a"``."""
+    """A trace span around the block, with attributes such as ``pod="default/a"``."""
     tracer = _tracer()
     if tracer is None:
         yield

@@ -92,9 +92,9 @@ def test_demo_judges_a_share_by_the_vendors_parsing(short_folder):
         (["--vendor=acme", "--manifests={pods}", "--agent-env=X"], "--agent-env: 'X' is not NAME=VALUE"),
         (
             ["--vendor=acme", "--manifests={pods}", "--gpu=real"],
-            "--gpu: is for a vendor with a stage of its own, not acme",
+            "--gpu: is for a vendor with its own demo, not for acme",
         ),
-        (["--nodes={pods}"], "--nodes: nvidia's nodes are the demo's own"),
+        (["--nodes={pods}"], "--nodes: nvidia brings its own nodes"),
         (["--vendor=acme", "--manifests={pods}", "--nodes={pods}"], "holds a Pod"),
         (
             ["--vendor=acme", "--manifests={pods}"],

@@ -102,7 +102,7 @@ def _private(context: Context, scheduler: Part, where: str, have: set[str]) -> I
         ids = [key_id(key) for key in signing]
         missing = [i for i in ids if i not in have]
         if missing:
-            fix = "look at the log of the scheduler, which publishes its key before use, and who else writes these objects"
+            fix = "look at the log of the scheduler, which publishes its key before use; stop others from writing these"
             seen = f"lacks the scheduler's key {', '.join(missing)} (has: {', '.join(sorted(have)) or 'none'})"
             yield fail(where, "data", seen, fix)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 
-from hami_core.kube.events import AT_ONCE, BURST, GOOD_NEWS, MESSAGE_LIMIT, EventRecorder
+from hami_core.kube.events import AT_ONCE, BURST, NORMAL_BURST, MESSAGE_LIMIT, EventRecorder
 from hami_core.kube.objects import ObjectReference
 from hami_core.tests.kube.apiserver import Fault
 
@@ -60,12 +60,12 @@ async def test_a_full_queue_drops(api):
 
 async def test_in_a_rush_good_news_makes_room_for_warnings(api, server):
     async with running(api, clock=lambda: 1.0) as recorder:
-        for n in range(2 * GOOD_NEWS):
+        for n in range(2 * NORMAL_BURST):
             recorder.record(ObjectReference(kind="Pod", name=f"p{n}", namespace="d"), "Normal", "BindingSucceed", "m")
         recorder.record(TARGET, "Warning", "FilteringFailed", "no available node")
-    assert recorder.dropped == GOOD_NEWS
+    assert recorder.dropped == NORMAL_BURST
     reasons = [event["reason"] for event in server.objects["events"].values()]
-    assert (reasons.count("BindingSucceed"), reasons.count("FilteringFailed")) == (GOOD_NEWS, 1)
+    assert (reasons.count("BindingSucceed"), reasons.count("FilteringFailed")) == (NORMAL_BURST, 1)
 
 
 async def test_events_are_paced(api, server):

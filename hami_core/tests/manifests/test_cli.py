@@ -44,7 +44,7 @@ def test_what_is_wrong_is_one_line():
             "scheduler.replicas: expected integer, got 'no'",
         ),
         (("--kube-version", "1.36.3", "-f", "/nonexistent.yaml"), "/nonexistent.yaml: can't be read"),
-        (("--kube-version", "1.36.3", "--set", "x"), "has no form key=value"),
+        (("--kube-version", "1.36.3", "--set", "x"), "is not of the form key=value"),
     ):
         done = manifests(*words)
         assert done.returncode == 1

@@ -45,7 +45,7 @@ def test_read_counters_have_help_and_type():
     rows += [("hami_plugin_blocks_total", {"plugin": "a", "distribution": "b", "hook": "c"}, 2.0)]
     registry.register(metrics.StateCollector(metrics.PLUGINS, lambda: rows))
     text = generate_latest(registry).decode()
-    assert "# HELP hami_plugin_blocks_total Times a hook held up" in text
+    assert "# HELP hami_plugin_blocks_total Times that a hook blocked" in text
     assert "# TYPE hami_plugin_blocks_total counter\n" in text
     assert 'hami_plugin_blocks_total{distribution="b",hook="c",plugin="a"} 2.0\n' in text
     assert "# TYPE hami_plugin_refused gauge\n" in text

@@ -89,7 +89,7 @@ def test_watches_expire(strained: System, loaded: Callable[..., Load], seed: int
         for number in range(5):  # new versions that the frozen processes have not seen
             bed.kubectl("annotate", "node", "node1", f"test/number={number}", "--overwrite")
         forget(strained)
-    said = "watch version is too old, lists again"
+    said = "watch version is too old: listing again"
     bed.wait("the scheduler lists again", lambda: said in ours.logs(strained, scheduler, ours.EXTENDER), 60)
     took = settled(strained, load)
     emptied(strained, load)
