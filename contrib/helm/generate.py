@@ -1,9 +1,9 @@
-"""Write what follows from the chart's values.yaml and from the Python packages, or check that it is up to date.
+"""Generate files from the chart's values.yaml and from the Python packages, or check that they are up to date.
 
     python contrib/helm/generate.py [--check]
 
 values.schema.json and the table of docs/reference/chart.md come from the comments of values.yaml: "# -- text" above a
-key, with its type in parentheses where the default doesn't show it. files/vendors.json names the vendors of vendors/,
+key, with its type in parentheses if the default does not show it. files/vendors.json lists the vendors of vendors/,
 whose packages our images hold. files/system-keys.json comes from hami_core.wire.keys and those vendors.
 """
 
@@ -98,7 +98,7 @@ AGENT: dict[str, Any] = {
         },
         "registry, repository, tag (empty: global.imageTag), pullPolicy, pullSecrets",
     ),
-    "nodeSelector": (TYPES["map:string"], "Labels of the nodes it runs on; empty: all nodes"),
+    "nodeSelector": (TYPES["map:string"], "Labels of the nodes where it runs; empty: all nodes"),
     "env": (TYPES["map:scalar"], "Environment of the agent"),
     "mounts": (
         {
@@ -114,12 +114,12 @@ AGENT: dict[str, Any] = {
                 "additionalProperties": False,
             },
         },
-        "Paths of the node that the agent sees: hostPath, mountPath (the same), readOnly (true)",
+        "Paths of the node that the agent sees: hostPath, mountPath (default: hostPath), readOnly (default: true)",
     ),
-    "systemKeys": (STRINGS, "Annotations of pods that only the system may set, beside hami.io/…-allocated"),
+    "systemKeys": (STRINGS, "Annotations of pods that only the system may set, in addition to hami.io/…-allocated"),
     "deviceConfig": (TYPES["object"], "The vendor's section of device-config.yaml, under its key"),
-    "resources": (TYPES["object"], "Resources of the container; none: devicePlugin's"),
-    "securityContext": (TYPES["object"], "Security context of the container; none: devicePlugin's"),
+    "resources": (TYPES["object"], "Resources of the container; default: those of devicePlugin"),
+    "securityContext": (TYPES["object"], "Security context of the container; default: that of devicePlugin"),
     "tolerations": (TYPES["list:object"], "Tolerations of the pods"),
     "affinity": (TYPES["object"], "Affinity of the pods"),
     "extraArgs": (STRINGS, "More arguments"),
@@ -138,12 +138,12 @@ TYPES["list:agent"] = {
     },
 }
 WORDS = {"node-policy": NODE_POLICIES, "device-policy": DEVICE_POLICIES}
-"""Words that the scheduler's settings know too."""
+"""Sets of words, from the scheduler's settings."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """One value: where it stands, its type in words, its default, its meaning."""
+    """One value: its path, its type in words, its default, its meaning."""
 
     path: tuple[str, ...]
     type: str
@@ -152,7 +152,7 @@ class Key:
 
 
 def described(lines: list[str], line: int) -> tuple[str, str]:
-    """Type and text of the comment above a line; empty where there is none."""
+    """Type and text of the comment above a line; empty if there is none."""
     found: list[str] = []
     while line > 0 and lines[line - 1].strip().startswith("#"):
         line -= 1
@@ -165,7 +165,7 @@ def described(lines: list[str], line: int) -> tuple[str, str]:
 
 
 def inferred(default: object, path: tuple[str, ...]) -> str:
-    """The type a default shows."""
+    """The type of a key, from its default."""
     for kind, word in ((bool, "bool"), (str, "string"), (int, "int")):
         if isinstance(default, kind):
             return word
@@ -198,20 +198,20 @@ def values() -> list[Key]:
 
 
 def words(kind: str) -> list[str]:
-    """The words of ``enum:a|b``, ``chain:a|b`` or, by the name of a set, ``words:node-policy``."""
+    """The words of ``enum:a|b`` or ``chain:a|b``, or of a named set such as ``words:node-policy``."""
     text = kind.partition(":")[2]
     return list(WORDS.get(text, text.split("|")))
 
 
 def of_type(kind: str) -> dict[str, Any]:
-    """The schema of a type in words: ``int>=1``, ``enum:a|b``, ``list:string|null`` and so on."""
+    """The JSON schema of a type in words, such as ``int>=1``, ``enum:a|b`` or ``list:string|null``."""
     if kind in TYPES:
         return dict(TYPES[kind])
     if kind.startswith(("enum:", "words:")):
         return {"enum": words(kind)}
     if kind.startswith("chain:"):
         one = "|".join(words(kind))
-        # The words by themselves too: a message then tells them.
+        # Add the words as an enum of their own, so that error messages list them.
         return {"anyOf": [{"enum": words(kind)}, {"type": "string", "pattern": f"^ *({one}) *(, *({one}) *)*$"}]}
     if match := re.fullmatch(r"int>=(\d+)", kind):
         return {"type": "integer", "minimum": int(match[1]), "maximum": INT32_MAX}
@@ -221,7 +221,7 @@ def of_type(kind: str) -> dict[str, Any]:
 
 
 def schema(found: list[Key]) -> dict[str, Any]:
-    """JSON Schema of the values; a key that is not there is refused."""
+    """The JSON Schema of the values. It refuses unknown keys."""
     root: dict[str, Any] = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of the HAMi chart"}
     for key in found:
         here = root
@@ -235,7 +235,7 @@ def schema(found: list[Key]) -> dict[str, Any]:
 
 
 def require(root: dict[str, Any], found: list[Key]) -> None:
-    """Keys that the templates need: null takes a default away, which lists and mappings alone can do without."""
+    """Keys that the templates need. null removes a default, which the templates accept for lists and mappings only."""
     for key in found:
         here = root
         for part in key.path[:-1]:
@@ -247,7 +247,7 @@ def require(root: dict[str, Any], found: list[Key]) -> None:
 
 
 def table(found: list[Key]) -> str:
-    """The values as a Markdown table for each part."""
+    """The values as Markdown, with one table for each part."""
     out: list[str] = []
     part = None
     for key in found:
@@ -266,7 +266,7 @@ def table(found: list[Key]) -> str:
 
 
 def system_keys(found: list[vendors.Vendor]) -> dict[str, Any]:
-    """Annotations that only the system sets. Vendors are read where they stand, installed or not."""
+    """Annotations that only the system sets. Vendors are imported from the source tree, installed or not."""
     sys.path[:0] = [str(vendor.source) for vendor in found]
     sides = [
         Found(
@@ -284,7 +284,7 @@ def system_keys(found: list[vendors.Vendor]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write, or with ``--check`` compare."""
+    """Write the files; with ``--check``, only compare them."""
     found, in_tree = values(), vendors.in_tree(ROOT)
     page = PAGE.read_text()
     before, _, rest = page.partition(BEGIN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 
-from hami_core.kube.events import AT_ONCE, BURST, NORMAL_BURST, MESSAGE_LIMIT, EventRecorder
+from hami_core.kube.events import AT_ONCE, BURST, MESSAGE_LIMIT, NORMAL_BURST, EventRecorder
 from hami_core.kube.objects import ObjectReference
 from hami_core.tests.kube.apiserver import Fault
 

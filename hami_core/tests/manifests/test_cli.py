@@ -33,7 +33,7 @@ def test_it_prints_the_objects_with_their_comments(tmp_path):
     expected = [m.content for m in render(Chart.read(), given, Release(namespace="ns", kube_version="1.36.3"))]
     assert list(yaml.safe_load_all(done.stdout)) == expected
     assert "# Source: hami/templates/scheduler-deployment.yaml" in done.stdout
-    assert "# The CDI specs we write for the runtime." in done.stdout
+    assert "# CDI specs that the agent writes for the runtime." in done.stdout
 
 
 def test_what_is_wrong_is_one_line():

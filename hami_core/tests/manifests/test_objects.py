@@ -211,7 +211,7 @@ def test_resources_of_a_vendor_without_a_package_are_refused(vendor):
     assert unserved == names_of(more) - names_of(plain)
     assert unserved
     [warning] = warnings(CHART, given, Release(kube_version="1.36.3"))
-    assert warning.startswith(f"devices.{vendor}.enabled: no package for {vendor}")
+    assert warning.startswith(f"devices.{vendor}.enabled: our image has no package for {vendor}")
     assert "are refused" in warning
     assert "scheduler.vendorPackages" in warning
 

@@ -1,4 +1,4 @@
-{{- /* Names. They are HAMi's, so that an upgrade finds what it replaces. */ -}}
+{{- /* Object names. They are HAMi's names, so that an upgrade from HAMi replaces its objects. */ -}}
 {{- define "hami.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
@@ -56,7 +56,7 @@
 {{- default (include "hami.agent" .) .Values.devicePlugin.serviceAccountName -}}
 {{- end -}}
 
-{{- /* Every node agent, NVIDIA's first, as a JSON list: name of its objects, its component, its ServiceAccount. */ -}}
+{{- /* JSON list of all node agents, NVIDIA's first: name of its objects, its component, its ServiceAccount. */ -}}
 {{- define "hami.agents" -}}
 {{- $root := . -}}
 {{- $d := .Values.devicePlugin -}}
@@ -96,7 +96,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
-{{- /* Whether a value is true; HAMi has some as text. */ -}}
+{{- /* Whether a value is true; some of HAMi's values are text. */ -}}
 {{- define "hami.isTrue" -}}
 {{- if eq (toString .) "true" -}}true{{- end -}}
 {{- end -}}
@@ -143,7 +143,7 @@ imagePullSecrets:
 {{- end -}}
 {{- end -}}
 
-{{- /* Vendors the scheduler serves, comma-separated: only those whose packages its image holds. */ -}}
+{{- /* Vendors that the scheduler serves, comma-separated; its image must hold their packages. */ -}}
 {{- define "hami.vendors" -}}
 {{- $names := list "nvidia" -}}
 {{- range .Files.Get "files/vendors.json" | fromJsonArray -}}
@@ -157,24 +157,24 @@ imagePullSecrets:
 {{- concat $names (default (list) .Values.scheduler.vendorPackages) | uniq | join "," -}}
 {{- end -}}
 
-{{- /* What the values ask for and this release does not do: one line each. */ -}}
+{{- /* Warnings about values that the release does not follow, one line each. */ -}}
 {{- define "hami.warnings" -}}
 {{- $served := include "hami.vendors" . | splitList "," -}}
 {{- range $name, $vendor := .Values.devices -}}
 {{- if kindIs "map" $vendor -}}
 {{- if and (get $vendor "enabled") (not (has $name $served)) }}
-devices.{{ $name }}.enabled: no package for {{ $name }} is in our image, so pods that ask for its resources are refused (where your image holds one, add {{ $name }} to scheduler.vendorPackages; where another device plugin serves them, set devices.{{ $name }}.enabled to false)
+devices.{{ $name }}.enabled: our image has no package for {{ $name }}, so pods that request its resources are refused (if your image has one, add {{ $name }} to scheduler.vendorPackages; if another device plugin serves them, set devices.{{ $name }}.enabled to false)
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.devices.customresources (not .Values.scheduler.vendorPackages) (not .Values.agents) }}
-devices.customresources: no further vendor is served, so pods that ask for them are refused (add the vendor's name to scheduler.vendorPackages)
+devices.customresources: no further vendor is served, so pods that request them are refused (add the vendor's name to scheduler.vendorPackages)
 {{- end -}}
 {{- $image := .Values.scheduler.extender.image -}}
 {{- $isOurs := and (eq $image.repository "hami/scheduler") (not $image.registry) (not $image.tag) -}}
 {{- range .Values.agents -}}
 {{- if and $isOurs (not (has .vendor ($.Files.Get "files/vendors.json" | fromJsonArray))) }}
-agents: {{ .name }}: the image hami/scheduler does not hold the package of vendor {{ .vendor }}, so the scheduler would not start (name one that does in scheduler.extender.image)
+agents: {{ .name }}: the image hami/scheduler does not hold the package of vendor {{ .vendor }}, so the scheduler does not start (set scheduler.extender.image to an image that holds it)
 {{- end -}}
 {{- end -}}
 {{- range $key, $image := dict "scheduler.extender.image" .Values.scheduler.extender.image "devicePlugin.image" .Values.devicePlugin.image -}}
@@ -184,8 +184,8 @@ agents: {{ .name }}: the image hami/scheduler does not hold the package of vendo
 {{- end -}}
 {{- end -}}
 
-{{- /* All resource names we manage, as a JSON list, which is CEL's too: those of vendors that are served, and those of
-vendors that the values switch on and no package serves. The scheduler refuses pods that ask for the latter. */ -}}
+{{- /* JSON list (valid CEL, too) of all resource names that we manage: those of served vendors, and those of vendors
+that the values switch on but no package serves. The scheduler refuses pods that request the latter. */ -}}
 {{- define "hami.resources" -}}
 {{- $v := .Values -}}
 {{- $managed := include "hami.vendors" . | splitList "," -}}
@@ -231,12 +231,12 @@ vendors that the values switch on and no package serves. The scheduler refuses p
 {{- .Values.scheduler.metricsBindAddress | splitList ":" | last -}}
 {{- end -}}
 
-{{- /* Labels of the nodes HAMi manages, as JSON. */ -}}
+{{- /* Labels of the nodes that HAMi manages, as JSON. */ -}}
 {{- define "hami.managedNodes" -}}
 {{- .Values.global.managedNodeSelectorEnable | ternary .Values.global.managedNodeSelector (dict) | toJson -}}
 {{- end -}}
 
-{{- /* A container's security context; Kubernetes refuses limits on what is privileged. */ -}}
+{{- /* A container's security context. Kubernetes refuses some fields for privileged containers. */ -}}
 {{- define "hami.securityContext" -}}
 {{- if dig "privileged" false . -}}
 {{- omit . "allowPrivilegeEscalation" "capabilities" "seccompProfile" | toYaml -}}
