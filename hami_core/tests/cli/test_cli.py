@@ -1,4 +1,4 @@
-"""The command line, as a user types it."""
+"""The commands and their help, as a user types them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_help_names_every_command():
 
 
 @pytest.mark.parametrize("command", ["demo", "plugins", "conformance"])
-def test_every_command_explains_itself(command):
+def test_every_command_has_help(command):
     done = hami(command, "--help")
     assert done.returncode == 0
     assert "Usage: hami " + command in done.stdout
@@ -56,7 +56,7 @@ def test_plugins_lists_the_installed_vendors_with_their_hooks():
         (("no-such-command",), "No such command"),
     ],
 )
-def test_a_wrong_call_is_answered_in_one_line_without_a_traceback(words, says):
+def test_wrong_call_gets_one_line_without_traceback(words, says):
     done = hami(*words)
     assert done.returncode != 0
     assert says in done.stderr

@@ -1,4 +1,4 @@
-"""Facts out of plain objects, and `hami doctor` on an API server that serves them."""
+"""Makes facts of plain objects, and runs `hami doctor` against an API server that serves them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAMED = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
 
 @cache
 def set_up(device_config: str):
-    """The vendors under a device-config, and why it is refused."""
+    """The vendors, configured from a device-config, and why it is refused."""
     return gather.set_up(lambda text: load(load_device_config(text or None), only=["nvidia"]), device_config)
 
 
@@ -49,7 +49,7 @@ def named(cluster: dict[str, dict], kind: str, resource) -> Lookup:
 
 
 def facts_of(cluster: dict[str, dict], **more) -> Facts:
-    """Facts, as if these objects and no others had been read."""
+    """Facts, as if exactly these objects had been read."""
     listed = {
         field: Seen(tuple(msgspec.convert(o, resource.type) for o in cluster.values() if o["kind"] == kind))
         for field, (kind, resource) in LISTED.items()
@@ -67,17 +67,17 @@ def facts_of(cluster: dict[str, dict], **more) -> Facts:
 
 
 def look(cluster: dict[str, dict], **more):
-    """What the doctor says of these objects."""
+    """The doctor's report on these objects."""
     return examine(facts_of(cluster, **more))
 
 
 def said(report, check: str, *levels: str) -> list:
-    """Findings of one check, of these levels; without levels, all that are not ok."""
+    """Findings of one check with these levels; without levels, all findings except ok."""
     return [f for f in report.findings if f.check == check and (f.level in levels if levels else f.level != "ok")]
 
 
 def words(findings) -> str:
-    """All that findings say, as one text."""
+    """The texts of all findings."""
     return "\n".join(f"{f.object} {f.field} {f.seen} {f.fix}" for f in findings)
 
 
@@ -90,7 +90,7 @@ def cluster() -> dict[str, dict]:
 
 
 def path_of(body: dict) -> str:
-    """Where objects of a kind are made."""
+    """The API path for creating an object of this kind."""
     resource = dict((*LISTED.values(), *NAMED.items()))[body["kind"]]
     return resource.path(namespace=body["metadata"].get("namespace", ""))
 
@@ -108,12 +108,12 @@ class Server:
             space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": sound.NS}}
             async with http.post("/api/v1/namespaces", json=space) as answer:
                 assert answer.status == 201, await answer.text()
-            # admission last: from then on the server acts by it
+            # Create admission objects last, because the server obeys them at once.
             for body in sorted(cluster.values(), key=lambda o: o["apiVersion"].startswith("admissionregistration")):
                 await self._create(http, body)
 
     async def _create(self, http: aiohttp.ClientSession, body: dict) -> None:
-        if body["kind"] == "Lease":  # renewed just now, and good for as long as a test may take
+        if body["kind"] == "Lease":  # renewed now, and valid for longer than a test takes
             body["spec"].update(renewTime=datetime.now(UTC).isoformat(), leaseDurationSeconds=600)
         async with http.post(path_of(body), json=body) as answer:
             assert answer.status == 201, await answer.text()
@@ -121,7 +121,9 @@ class Server:
         where = f"{path_of(body)}/{body['metadata']['name']}"
         patch = {"Content-Type": "application/merge-patch+json"}
         changes = [(f"{where}/status", {"status": body["status"]})] if "status" in body else []
-        if keys.SIGNATURE in body["metadata"].get("annotations", {}):  # it holds for one UID, which the server gives
+        if keys.SIGNATURE in body["metadata"].get(
+            "annotations", {}
+        ):  # a signature covers the UID, which the server sets
             changes.append((where, {"metadata": {"annotations": {keys.SIGNATURE: sound.signature(body, uid)}}}))
         for path, change in changes:
             async with http.patch(path, data=json.dumps(change), headers=patch) as answer:

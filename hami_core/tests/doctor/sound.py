@@ -1,4 +1,4 @@
-"""A cluster on which all is well, as the objects kubectl would show; tests break one thing of it."""
+"""The objects of a sound cluster, as kubectl would show them. Tests break one thing in it."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def daemon_set(name: str, template: dict, namespace: str = NS) -> dict:
 
 
 def healthy() -> dict[str, dict]:
-    """Every object of a cluster on which all is well, by ``Kind/name``."""
+    """Every object of a sound cluster, by ``Kind/name``."""
     private = private_key_pem(signing_key())
     public = public_key_pem(signing_key().public_key()).decode()
     slices = {

@@ -15,13 +15,13 @@ HOOKS = "MutatingWebhookConfiguration/hami-webhook"
 
 
 def configure(cluster, **changes):
-    """Other settings of kube-scheduler."""
+    """Change settings of kube-scheduler."""
     config = yaml.safe_load(cluster["ConfigMap/hami-scheduler"]["data"]["config.yaml"])
     cluster["ConfigMap/hami-scheduler"]["data"]["config.yaml"] = yaml.safe_dump(config | changes)
 
 
 def extender(cluster, **changes):
-    """Other settings of the extender."""
+    """Change settings of the extender."""
     configure(cluster, extenders=[sound.scheduler_config()["extenders"][0] | changes])
 
 
@@ -61,7 +61,7 @@ def hami_itself(cluster):
 
 
 def hamis_plugin(cluster, node):
-    """HAMi's device plugin on a node, which is made where there is none."""
+    """Run HAMi's device plugin on a node; the node is made if it does not exist."""
     image, owner = "docker.io/projecthami/hami:v2.10.0", "DaemonSet/hami-device-plugin"
     spec = {"containers": [{"name": "device-plugin", "image": image, "command": ["nvidia-device-plugin"]}]}
     if f"Node/{node}" not in cluster:
@@ -76,13 +76,13 @@ def other_webhook(cluster, name, policy="Never"):
 
 
 def managed(*counted):
-    """What an extender manages, kube-scheduler not told to ignore these."""
+    """The extender's managed resources; kube-scheduler counts those named in ``counted``."""
     listed = sound.scheduler_config()["extenders"][0]["managedResources"]
     return [r | {"ignoredByScheduler": r["name"] not in counted} for r in listed]
 
 
 def second_kube_scheduler(cluster, *counted):
-    """Another kube-scheduler that serves our schedulerName, with its own Lease."""
+    """Add another kube-scheduler that serves our schedulerName, with its own Lease."""
     twin = copy.deepcopy(cluster[SCHEDULER])
     twin["metadata"].update(name="other", namespace="kube-system", uid="uid-other")
     twin["spec"]["containers"] = twin["spec"]["containers"][:1]
@@ -96,13 +96,13 @@ def second_kube_scheduler(cluster, *counted):
 
 
 def counting_kube_scheduler_elsewhere(cluster):
-    """The chart without a kube-scheduler; one in a pod of its own serves our pods, and counts slots."""
+    """Remove our kube-scheduler; one in another pod places our pods and counts slots."""
     second_kube_scheduler(cluster, "nvidia.com/gpu")
     no_kube_scheduler(cluster)
 
 
 def no_kube_scheduler(cluster):
-    """None in our scheduler's pod."""
+    """Remove kube-scheduler from our scheduler's pod."""
     containers = cluster[SCHEDULER]["spec"]["containers"]
     containers[:] = [c for c in containers if c["name"] != "kube-scheduler"]
 
@@ -125,12 +125,12 @@ def pending(cluster, reason="Unschedulable", message="0/2 nodes are available: 2
 
 
 def device_config(cluster, text):
-    """What the scheduler reads about devices."""
+    """Set the scheduler's device-config."""
     cluster["ConfigMap/hami-scheduler-device"]["data"]["device-config.yaml"] = text
 
 
 def ask(cluster, memory):
-    """The pod of a user asks for so much memory."""
+    """Set the memory that the user's pod requests."""
     cluster["Pod/train"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] = memory
 
 

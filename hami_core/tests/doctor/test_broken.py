@@ -1,4 +1,4 @@
-"""One broken thing each, and the words in which it is told."""
+"""Breaks one thing of a sound cluster in each case, and checks the finding's level and text."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def garbled(cluster, text):
 
 
 BROKEN = [
-    # check, level, words that must be said, what breaks it
+    # check, level, text that the finding must contain, function that breaks the cluster
     ("scheduler.pods", "fail", "CrashLoopBackOff", dead),
     ("scheduler.leader", "fail", "does not exist, so no replica binds", lambda c: c.pop("Lease/hami-scheduler")),
     (
@@ -489,7 +489,7 @@ BROKEN = [
 @pytest.mark.parametrize(
     ("check", "level", "expected", "spoil"), BROKEN, ids=[f"{b[0]}-{i}" for i, b in enumerate(BROKEN)]
 )
-def test_what_is_broken_is_named(cluster, check, level, expected, spoil):
+def test_broken_object_is_named_with_field_and_fix(cluster, check, level, expected, spoil):
     spoil(cluster)
     report = look(cluster)
     found = said(report, check, level)
@@ -499,12 +499,12 @@ def test_what_is_broken_is_named(cluster, check, level, expected, spoil):
     assert report.exit_status() == (1 if any(f.level == "fail" for f in report.findings) else 0)
 
 
-def test_every_check_is_broken_once():
-    whole = {"cluster.version", "scheduler.role", "collision.programs"}  # programs are told of under their own names
+def test_every_check_has_a_case_that_breaks_it():
+    whole = {"cluster.version", "scheduler.role", "collision.programs"}  # findings about programs have their own names
     assert {c.name for c in CHECKS} - {b[0] for b in BROKEN} == whole
 
 
-def test_an_unserved_resource_that_our_scheduler_refuses_is_fine(cluster):
+def test_unserved_resource_in_managed_resources_is_accepted(cluster):
     mthreads = {"name": "mthreads.com/vgpu", "ignoredByScheduler": True}
     extender(cluster, managedResources=[*managed(), mthreads])
     argument(cluster, SCHEDULER, "managed-resources", "nvidia.com/gpu,mthreads.com/vgpu")

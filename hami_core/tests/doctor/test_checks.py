@@ -1,4 +1,4 @@
-"""A sound cluster is found sound; each thing that is broken is named, with its field and what to do."""
+"""The checks on a sound cluster, in special cases, and with missing rights."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from hami_core.tests.scheduler.conftest import load as assembled
 from hami_core.wire import keys
 
 
-def test_a_sound_cluster_has_nothing_to_complain_of(cluster):
+def test_sound_cluster_has_only_ok_findings(cluster):
     report = look(cluster)
     assert [f for f in report.findings if f.level != "ok"] == []
     assert report.exit_status(strict=True) == 0
 
 
-def test_every_check_says_something_of_a_sound_cluster(cluster):
+def test_every_check_reports_on_a_sound_cluster(cluster):
     quiet = {c.name for c in CHECKS} - {f.check for f in look(cluster).findings}
     assert quiet <= {"scheduler.role"}  # no pod is labelled
 
 
-def test_nothing_installed_is_one_clear_failure():
+def test_missing_installation_fails_scheduler_pods():
     report = look({"Node/n1": sound.node("n1")})
     assert "no pod runs `hami scheduler`" in words(said(report, "scheduler.pods"))
     assert report.exit_status() == 1
@@ -40,11 +40,11 @@ def test_nothing_installed_is_one_clear_failure():
     ("version", "level"),
     [("v1.30.14", "ok"), ("v1.36.3", "ok"), ("v1.29.9", "fail"), ("v1.37.0", "warn"), ("", "unknown")],
 )
-def test_versions_of_kubernetes(cluster, version, level):
+def test_kubernetes_version_sets_the_level(cluster, version, level):
     assert said(look(cluster, version=version), "cluster.version", level)
 
 
-def test_two_labelled_leaders_are_told(cluster):
+def test_two_pods_labelled_leader_are_warned_of(cluster):
     for name in ("hami-scheduler-1", "hami-scheduler-2"):
         cluster[f"Pod/{name}"] = {**sound.scheduler_pod(name)}
         cluster[f"Pod/{name}"]["metadata"]["labels"] = {keys.SCHEDULER_ROLE_LABEL: keys.ROLE_LEADER}
@@ -55,28 +55,28 @@ def test_two_labelled_leaders_are_told(cluster):
     ("entry", "amount"),
     [("limits.nvidia.com/gpumem", "1M"), ("limits.nvidia.com/gpu", "2"), ("limits.nvidia.com/gpucores", 200)],
 )
-def test_a_quota_our_scheduler_sums_is_fine(cluster, entry, amount):
+def test_quota_that_our_scheduler_sums_is_ok(cluster, entry, amount):
     add(cluster, quota(entry, amount))
     assert said(look(cluster), "quota.names", "ok")
 
 
-def test_a_pod_just_created_does_not_wait_yet(cluster):
+def test_new_pod_is_not_reported_as_pending(cluster):
     pending(cluster)
     cluster["Pod/waiting"]["metadata"]["creationTimestamp"] = sound.stamp(1)
     assert not said(look(cluster), "pods.pending")
 
 
-def test_webhooks_that_come_after_ours_are_fine_when_ours_is_asked_again(cluster):
+def test_later_webhooks_are_ok_if_ours_is_called_again(cluster):
     other_webhook(cluster, "istio-injector", "IfNeeded")
     assert not said(look(cluster), "webhook.order")
 
 
-def test_containerd_1_7_is_fine_where_a_container_has_its_mounts(cluster):
+def test_containerd_1_7_is_ok_if_a_container_has_its_mounts(cluster):
     info(cluster, "n1", containerRuntimeVersion="containerd://1.7.24")
     assert not said(look(cluster), "node.runtime")
 
 
-def test_a_labelled_node_that_was_never_ours_is_only_pointed_at(cluster):
+def test_labelled_node_without_register_or_slots_is_a_warning(cluster):
     bare = sound.node("n3")
     bare["metadata"] = sound.meta("n3", "", labels={"feature.node.kubernetes.io/pci-10de.present": "true"})
     bare["status"]["capacity"] = bare["status"]["allocatable"] = {"cpu": "8"}
@@ -84,15 +84,15 @@ def test_a_labelled_node_that_was_never_ours_is_only_pointed_at(cluster):
     assert "kubectl label node n3 gpu=on" in words(said(look(cluster), "agents.coverage", "warn"))
 
 
-def test_feature_discovery_out_of_the_device_plugins_image_is_no_device_plugin(cluster):
+def test_feature_discovery_does_not_count_as_device_plugin(cluster):
     foreign_plugin(cluster, name="gpu-feature-discovery")
     container = {"name": "gpu-feature-discovery", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.17.0"}
     cluster["DaemonSet/gpu-feature-discovery"]["spec"]["template"]["spec"]["containers"] = [container]
     assert not said(look(cluster), "collision.device-plugin")
 
 
-def test_a_vendor_of_ones_own_names_its_neighbours(cluster):
-    """Of a family that our agent serves a neighbour collides; a caution has the name that the vendor gave it."""
+def test_own_vendor_adds_device_plugins_and_cautions(cluster):
+    """Another device plugin collides only if our agent serves the family. A caution's check has the vendor's name."""
 
     def vendors(support):
         notes = DoctorNotes(
@@ -117,19 +117,19 @@ def test_a_vendor_of_ones_own_names_its_neighbours(cluster):
     assert not said(look(cluster, vendors=vendors(Support.PLANNED)), "collision.device-plugin", "fail")
 
 
-# --- what may not be read ----------------------------------------------------------------------------------------
+# --- missing rights ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", sorted({need for check in CHECKS for need in check.needs}))
-def test_a_kind_that_may_not_be_listed_makes_its_checks_unknown_and_nothing_else(cluster, kind):
+def test_forbidden_kind_makes_only_its_checks_unknown(cluster, kind):
     report = look(cluster, **{kind: Seen(problem=f"not allowed to list {kind}")})
     unknown = {f.check for f in report.findings if f.level == "unknown"}
-    # (`webhook.service` looks at endpoints too)
+    # `webhook.service` reads endpoints, too.
     assert unknown == {check.name for check in CHECKS if kind in check.needs}
     assert f"not allowed to list {kind}" in words(report.findings)
 
 
-def test_secrets_that_may_not_be_read_are_unknown(cluster):
+def test_forbidden_secrets_make_checks_unknown(cluster):
     hidden = {f"{sound.NS}/hami-scheduler-tls": "not allowed to get secrets"}
     report = look(
         cluster, tls_secrets=Lookup({}, hidden), signing_keys=Lookup({}, {f"{sound.NS}/hami-signing": "not allowed"})
@@ -139,7 +139,7 @@ def test_secrets_that_may_not_be_read_are_unknown(cluster):
     assert report.exit_status(strict=True) == 1
 
 
-def test_without_a_vendor_installed_it_says_so(cluster):
+def test_missing_vendor_packages_are_unknown(cluster):
     report = look(cluster, vendors=None)
     assert "no vendor package" in words(said(report, "doctor.vendors", "unknown"))
 
@@ -167,7 +167,7 @@ def test_the_documentation_lists_every_check():
         ({"nvidia.com/gpumem": "3000"}, {"nvidia.com/vgpu-mode": "mig"}, "CardTypeMismatch"),
     ],
 )
-def test_pods_this_version_would_refuse_are_listed(cluster, limits, annotations, told):
+def test_pods_that_this_version_would_refuse_are_listed(cluster, limits, annotations, told):
     spec = cluster["Pod/train"]["spec"]
     spec["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "1"} | limits
     cluster["Pod/train"]["metadata"]["annotations"] |= annotations
@@ -188,7 +188,7 @@ def test_pods_that_the_node_would_refuse_are_listed(cluster, field, value, told)
     assert told in words(said(look(cluster), "upgrade.pods", "warn"))
 
 
-def test_pods_are_judged_by_the_clusters_device_config(cluster):
+def test_upgrade_check_uses_the_clusters_device_config(cluster):
     vendors = load({"nvidia": {"resourceMemoryName": "example.com/mem"}}, only=["nvidia"])
     limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "10Gi", "example.com/mem": "3Gi"}
     cluster["Pod/train"]["spec"]["containers"][0]["resources"]["limits"] = limits

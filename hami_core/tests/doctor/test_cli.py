@@ -13,7 +13,7 @@ def findings(done, *levels):
     return [f for f in json.loads(done.stdout)["findings"] if f["level"] in levels]
 
 
-async def test_a_sound_cluster_through_the_command_line(server, cluster):
+async def test_command_line_finds_a_sound_cluster_sound(server, cluster):
     await server.create(cluster)
     done = server.doctor("--output", "json", "--strict")
     assert findings(done, "warn", "fail", "unknown") == [], done.stderr
@@ -26,7 +26,7 @@ async def test_a_sound_cluster_through_the_command_line(server, cluster):
     assert [f["object"] for f in findings(one, "ok") if f["check"] == "agents.mode"] == ["Node n2"]
 
 
-async def test_what_fails_is_printed_in_ascii_with_what_to_do(server, cluster):
+async def test_failure_is_printed_in_ascii_with_its_fix(server, cluster):
     hook(cluster, failurePolicy="Ignore")
     await server.create(cluster)
     done = server.doctor()
@@ -39,7 +39,7 @@ async def test_what_fails_is_printed_in_ascii_with_what_to_do(server, cluster):
     assert "1 fail" in lines[-1]
 
 
-async def test_with_least_rights_it_says_what_it_may_not_read(server, cluster):
+async def test_least_rights_name_what_may_not_be_read(server, cluster):
     await server.create(cluster)
     for verb, resource in (("list", "leases"), ("get", "secrets"), ("list", "validatingadmissionpolicies")):
         await server.running.fault("status", verb=verb, resource=resource, code=403, count=None)
@@ -51,13 +51,13 @@ async def test_with_least_rights_it_says_what_it_may_not_read(server, cluster):
     assert server.doctor("--strict").returncode == 1
 
 
-async def test_where_nothing_is_installed_the_first_failure_says_so(server):
+async def test_empty_cluster_first_names_the_missing_scheduler(server):
     done = server.doctor("--output", "json")
     assert done.returncode == 1
     assert findings(done, "fail")[0]["seen"] == "no pod runs `hami scheduler`"
 
 
-def test_without_an_api_server_it_could_not_look(tmp_path):
+def test_missing_kubeconfig_exits_with_2(tmp_path):
     argv = [sys.executable, "-m", "hami_core", "doctor", "--kubeconfig", str(tmp_path / "none")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""A node as its agent sees it: what it needs is there, or is named."""
+"""`hami doctor --on-node`: checks of a node's facts, and reading them from real files."""
 
 from __future__ import annotations
 
@@ -70,21 +70,21 @@ BROKEN = [
 ]
 
 
-def test_a_sound_node():
+def test_sound_node_has_only_ok_findings():
     report = examine(SOUND)
     assert [f for f in report.findings if f.level != "ok"] == []
     assert {f.check for f in report.findings} == {name for name, _ in CHECKS}
 
 
 @pytest.mark.parametrize(("check", "level", "expected", "changes"), BROKEN)
-def test_what_is_broken_on_a_node_is_named(check, level, expected, changes):
+def test_problem_of_a_node_is_named_with_its_fix(check, level, expected, changes):
     report = examine(replace(SOUND, **changes))
     found = said(report, check, level)
     assert expected in words(found), words(report.findings)
     assert all(f.fix for f in found)
 
 
-def test_every_check_of_a_node_is_broken_once():
+def test_every_node_check_has_a_case_that_breaks_it():
     assert {name for name, _ in CHECKS} == {check for check, *_ in BROKEN}
 
 
@@ -155,12 +155,12 @@ def test_the_runtimes_own_settings_are_seen(node):
         ),
     ],
 )
-def test_what_is_missing_is_seen(node, spoil, check):
+def test_missing_file_or_folder_is_reported(node, spoil, check):
     spoil(node)
     assert said(examine(facts_of(node)), check)
 
 
-def test_the_agent_tells_where_to_look(node):
+def test_paths_come_from_the_running_agents_flags(node):
     proc = node / "proc/41"
     proc.mkdir(parents=True)
     flags = ["agent", f"--state-dir={node}/state", "--kubelet-plugin-dir", f"{node}/plugins", f"--cdi-dir={node}/cdi"]
@@ -199,7 +199,7 @@ def test_processes_with_limits_and_without_the_interposer_are_found(node):
     )  # fmt: skip
 
 
-def test_on_node_through_the_command_line(node):
+def test_command_line_examines_a_node(node):
     argv = [sys.executable, "-m", "hami_core", "doctor", "--on-node", "--output", "json"]
     argv += ["--kubelet-plugin-dir", f"{node}/plugins", "--cdi-dir", f"{node}/cdi", "--state-dir", f"{node}/state"]
     done = subprocess.run(
@@ -212,7 +212,7 @@ def test_on_node_through_the_command_line(node):
     assert done.returncode == int("fail" in levels.values())
 
 
-def test_on_a_terminal_it_is_a_table(node):
+def test_terminal_output_is_a_table(node):
     ours, theirs = pty.openpty()
     argv = [sys.executable, "-m", "hami_core", "doctor", "--on-node", "--state-dir", f"{node}/state"]
     environment = {**os.environ, "NODE_NAME": "n1", "TERM": "xterm-256color", "COLUMNS": "200"}

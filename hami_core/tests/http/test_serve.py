@@ -1,4 +1,4 @@
-"""The server adapter over real sockets."""
+"""The HTTP server over real sockets."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_routes(method, path, body, status, answer):
         (8443, "permission denied", "another port"),
     ],
 )
-async def test_a_port_that_is_not_allowed_is_told_with_the_way_out(monkeypatch, port, problem, fix):
+async def test_forbidden_port_error_names_the_fix(monkeypatch, port, problem, fix):
     async def start(_: web.TCPSite) -> None:
         raise PermissionError(errno.EACCES, f"error while attempting to bind on address ('0.0.0.0', {port})")
 
@@ -109,7 +109,7 @@ async def test_a_stale_socket_file_is_replaced(tmp_path):
         assert response.status == 200
 
 
-async def test_stopping_lets_answers_finish_and_takes_no_more():
+async def test_stop_finishes_answers_and_takes_no_new_requests():
     entered, let_go = asyncio.Event(), asyncio.Event()
 
     async def slow(_: Request) -> Response:

@@ -1,4 +1,4 @@
-"""TLS: self-signed first start, reload while serving, a bad pair changes nothing."""
+"""TLS: self-signed pairs, reloading while serving, bad pairs that change nothing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_new_certificate_is_served_without_a_restart(tmp_path):
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_clients_without_a_certificate_are_turned_away(tmp_path):
+async def test_clients_without_a_certificate_are_refused(tmp_path):
     ca = trustme.CA()
     files = write(ca, tmp_path, "127.0.0.1")
     ca.cert_pem.write_to_path(tmp_path / "ca.crt")

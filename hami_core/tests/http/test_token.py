@@ -1,4 +1,4 @@
-"""The token that a scrape needs is the one in its file now, as the kubelet renews it."""
+"""A scrape needs the token that the file holds now; the kubelet renews the file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Secret:
         (self.folder / "..data_tmp").rename(self.folder / "..data")
 
 
-async def test_a_renewed_token_counts_at_once_and_the_old_one_no_more(tmp_path):
+async def test_renewed_token_replaces_the_old_one_at_once(tmp_path):
     secret = Secret(tmp_path)
     route = metrics_route(CollectorRegistry(), token=TokenFile(secret.path, "metrics_token_file"))
     server = Server([Listener("127.0.0.1:0", [route])])
@@ -57,7 +57,7 @@ async def test_a_renewed_token_counts_at_once_and_the_old_one_no_more(tmp_path):
         await server.stop(0)
 
 
-def test_what_lets_in_everybody_or_nobody_does_not_start(tmp_path):
+def test_unusable_token_file_is_refused_at_start(tmp_path):
     with pytest.raises(ConfigError, match=r"metrics_token_file: .*No such file"):
         TokenFile(tmp_path / "none", "metrics_token_file")
     (tmp_path / "empty").write_text(" \n")

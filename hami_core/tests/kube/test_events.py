@@ -1,4 +1,4 @@
-"""Events: aggregated, bounded, never in the way."""
+"""Events: aggregated and bounded; recording them never fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def running(api, **more):
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_the_same_words_count_up_one_event(api, server):
+async def test_repeated_event_raises_the_count_of_the_first(api, server):
     async with running(api) as recorder:
         for _ in range(3):
             recorder.record(TARGET, "Warning", "FilteringFailed", "no available node")
@@ -36,7 +36,7 @@ async def test_the_same_words_count_up_one_event(api, server):
     assert events["BindingSucceed"]["count"] == 1
 
 
-async def test_one_object_can_not_flood(api, server):
+async def test_events_of_one_object_are_limited(api, server):
     async with running(api) as recorder:
         for n in range(BURST + 10):
             recorder.record(TARGET, "Warning", "R", f"message {n}")
@@ -44,21 +44,21 @@ async def test_one_object_can_not_flood(api, server):
     assert recorder.dropped == 10
 
 
-async def test_a_failing_server_costs_events_not_the_caller(api, server):
+async def test_failing_server_loses_events_but_record_returns(api, server):
     server.faults.append(lambda *_: Fault(status=500))
     async with running(api) as recorder:
         recorder.record(TARGET, "Warning", "R", "m")
     assert recorder.dropped == 1
 
 
-async def test_a_full_queue_drops(api):
+async def test_full_queue_drops_events(api):
     recorder = EventRecorder(api, "x", bound=2)
     for n in range(5):
         recorder.record(ObjectReference(kind="Pod", name=str(n), namespace="d"), "Normal", "R", "m")
     assert recorder.dropped == 3
 
 
-async def test_in_a_rush_good_news_makes_room_for_warnings(api, server):
+async def test_normal_events_are_dropped_before_warnings(api, server):
     async with running(api, clock=lambda: 1.0) as recorder:
         for n in range(2 * NORMAL_BURST):
             recorder.record(ObjectReference(kind="Pod", name=f"p{n}", namespace="d"), "Normal", "BindingSucceed", "m")
@@ -78,7 +78,7 @@ async def test_events_are_paced(api, server):
     assert loop.time() - began > 0.3, "twenty above the burst at 50/s"
 
 
-async def test_an_event_deleted_meanwhile_is_made_again(api, server):
+async def test_deleted_event_is_created_again(api, server):
     async with running(api) as recorder:
         recorder.record(TARGET, "Normal", "R", "m")
         while not server.objects.get("events"):

@@ -72,7 +72,7 @@ async def test_a_dropped_watch_resumes_without_listing(server, running):
     assert informer.version == str(server.version)
 
 
-async def test_a_forgotten_version_means_listing_and_telling_the_difference(server, running):
+async def test_forgotten_version_lists_again_and_reports_the_changes(server, running):
     await server.put("pods", pod("gone"))
     await server.put("pods", pod("same"))
     informer = running()
@@ -105,7 +105,7 @@ async def test_failures_are_retried(server, running, fault):
     assert list(informer.store) == ["default/a"]
 
 
-async def test_a_pod_made_again_under_its_name_is_two_calls(server, running):
+async def test_recreated_pod_causes_two_handler_calls(server, running):
     await server.put("pods", pod("a", uid="one"))
     informer = running()
     await informer.synced.wait()
@@ -136,7 +136,7 @@ async def test_refresh_waits_out_a_failing_server(server, running):
     await waiting
 
 
-async def test_a_handler_that_raises_disturbs_nobody(server, running):
+async def test_failing_handler_does_not_stop_the_others(server, running):
     informer = running()
     await informer.synced.wait()
     seen: list[str] = []
@@ -158,7 +158,7 @@ async def test_field_selector_reaches_the_server(server, running):
     assert list(informer.store) == ["default/here"]
 
 
-async def test_an_undecodable_event_is_skipped_and_the_next_one_is_not(server, running):
+async def test_undecodable_event_is_skipped_and_the_next_one_applied(server, running):
     informer = running()
     await informer.synced.wait()
     await server.put("pods", pod("bad", spec={"nodeName": {"not": "text"}}))
@@ -167,7 +167,7 @@ async def test_an_undecodable_event_is_skipped_and_the_next_one_is_not(server, r
     assert "default/bad" not in informer.store
 
 
-async def test_an_object_that_turns_undecodable_is_told_and_kept(server, running):
+async def test_object_that_becomes_undecodable_is_reported_and_kept(server, running):
     await server.put("pods", pod("a", spec={"nodeName": "n1"}))
     await server.put("pods", pod("born-bad", spec={"nodeName": 7}))
     informer = running()

@@ -1,4 +1,4 @@
-"""Following kube-scheduler's Lease, and holding one: time is a number the test sets."""
+"""Following kube-scheduler's Lease, and holding our own. The tests set the clock."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ async def test_leads_while_the_holder_is_on_our_host(api, server):
         assert follower.epoch == 5
 
 
-async def test_a_host_whose_name_only_begins_like_ours_is_not_ours(api, server):
+async def test_holder_with_a_longer_host_name_is_not_ours(api, server):
     await server.put("leases", lease("host-12_abc"))
     async with following(api, Clock()) as follower:
         await until(follower._informer.synced.is_set)
         assert not follower.is_leader
 
 
-async def test_a_write_that_renews_nothing_prolongs_nothing(api, server):
+async def test_write_without_renewal_does_not_extend_the_lease(api, server):
     clock = Clock()
     await server.put("leases", lease("host-1_abc"))
     async with following(api, clock) as follower:
@@ -95,7 +95,7 @@ def elector(api, identity: str, clock: Clock, **more: Any) -> LeaseElector:
     return LeaseElector(api, "hami", "hami-scheduler", identity, clock=clock, **more)
 
 
-async def test_first_one_gets_it_second_waits_until_it_runs_out(api, server):
+async def test_second_candidate_waits_until_the_lease_expires(api, server):
     clock = Clock()
     one, two = elector(api, "one", clock), elector(api, "two", clock)
     assert await one.confirm()
@@ -129,7 +129,7 @@ async def test_any_transport_error_means_not_renewed(api, server):
     assert not await one.confirm()
 
 
-async def test_losing_a_race_is_not_leading(api, server):
+async def test_candidate_that_loses_a_race_does_not_lead(api, server):
     clock = Clock()
     one = elector(api, "one", clock)
     assert await one.confirm()
@@ -144,7 +144,7 @@ async def test_losing_a_race_is_not_leading(api, server):
     assert not await one.confirm()
 
 
-async def test_released_on_shutdown_and_taken_at_once(api, server):
+async def test_released_lease_is_taken_at_once(api, server):
     clock, told = Clock(), []
     one = elector(api, "one", clock, on_change=told.append)
     task = asyncio.create_task(one.run())

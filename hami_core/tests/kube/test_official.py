@@ -61,7 +61,7 @@ async def test_missing_object_is_404_with_the_servers_words(api):
     assert (caught.value.status, caught.value.reason, caught.value.retryable) == (404, "NotFound", False)
 
 
-async def test_a_list_leaves_out_only_the_object_that_makes_no_sense(api, server):
+async def test_list_leaves_out_only_the_undecodable_object(api, server):
     await server.put("pods", pod("good"))
     await server.put("pods", pod("bad", spec={"nodeName": 7}))
     page = await api.list(PODS)
@@ -100,8 +100,8 @@ async def test_bind_carries_uid_annotations_and_labels_in_one_request(api, serve
     assert bound.metadata.annotations == {"k": "v"}
 
 
-async def test_a_bind_that_came_too_late_does_not_leave(api, server):
-    """It is asked when all else is done; nothing of it reaches the server, and the next one does."""
+async def test_late_bind_is_not_sent(api, server):
+    """``may_send`` is called last. A refused Bind does not reach the server, and the next one does."""
     await server.put("pods", pod("a"))
     binding = Binding.to_node(BindingMeta("a", "default", "uid-a"), "n1")
     await api.get(PODS, "a", "default")
@@ -171,8 +171,8 @@ async def test_no_configuration_names_the_file_and_the_fix(tmp_path: Path):
     ("spared", "proxied"),
     [("", True), ("10.0.0.0/8, localhost", True), ("192.0.2.0/24", False), ("192.0.2.7", False), ("*", False)],
 )
-async def test_a_proxy_of_the_environment_is_used_and_spared(tmp_path, server, monkeypatch, spared, proxied):
-    """The address is one that answers nobody: only the proxy, played by the server, can."""
+async def test_proxy_of_the_environment_is_used_unless_excluded(tmp_path, server, monkeypatch, spared, proxied):
+    """Nothing answers at the address itself, only the proxy, for which the test server stands."""
     for name in ("NO_PROXY", "HTTP_PROXY", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("http_proxy", server.url)

@@ -19,7 +19,7 @@ JSON = st.recursive(
 
 
 def apply(document: Any, operations: list[dict[str, Any]]) -> Any:
-    """RFC 6902 add, remove, replace: an independent reading of it."""
+    """Apply add, remove and replace of RFC 6902, independently of our code."""
     document = copy.deepcopy(document)
     for operation in operations:
         parts = [p.replace("~1", "/").replace("~0", "~") for p in operation["path"].split("/")[1:]]

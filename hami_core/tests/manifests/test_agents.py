@@ -1,4 +1,4 @@
-"""Agents of further vendors: everything that one entry of the chart's key ``agents`` leads to."""
+"""Agents of further vendors: all objects that one entry of the chart's key ``agents`` makes."""
 
 from __future__ import annotations
 

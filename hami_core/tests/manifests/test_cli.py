@@ -1,4 +1,4 @@
-"""``hami manifests``, as it is typed."""
+"""``hami manifests`` on the command line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_it_prints_the_objects_with_their_comments(tmp_path):
     assert "# CDI specs that the agent writes for the runtime." in done.stdout
 
 
-def test_what_is_wrong_is_one_line():
+def test_error_is_one_line():
     for words, told in (
         ((), "--kube-version"),
         (
@@ -53,7 +53,7 @@ def test_what_is_wrong_is_one_line():
         assert not done.stdout
 
 
-def test_missing_engine_is_told_with_the_extra_to_install():
+def test_missing_engine_names_the_extra_to_install():
     without = "import sys; sys.modules['helm_python'] = None; from hami_core.cli.main import main; main()"
     argv = [sys.executable, "-c", without, "manifests", "--kube-version", "1.36.3"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)

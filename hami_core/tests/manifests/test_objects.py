@@ -1,4 +1,4 @@
-"""The objects that values lead to."""
+"""The objects that values make."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def scheduler_settings(objects):
 
 
 def served(objects):
-    """What the scheduler of these objects serves, with their vendors and device-config."""
+    """Resources that the scheduler in these objects serves, with its vendors and device-config."""
     config = load_device_config(objects["ConfigMap/hami-scheduler-device"]["data"]["device-config.yaml"])
     loaded = load(config, only=scheduler_settings(objects).vendors)
     return {name for family in loaded.families.values() for name in family.resources.names()}
@@ -228,7 +228,7 @@ def test_resources_of_a_vendor_without_a_package_are_refused(vendor):
         ("scheduler.admissionWebhook.enabled=false",),
     ],
 )
-def test_the_scheduler_is_told_what_kube_scheduler_leaves_to_it(settings):
+def test_scheduler_knows_every_managed_resource(settings):
     objects = made(*settings)
     assert list(scheduler_settings(objects).managed_resources) == [r["name"] for r in managed(objects)]
 
@@ -252,7 +252,7 @@ def test_every_vendor_of_the_values_is_shipped_or_named():
     assert known == {*NOT_SHIPPED, "nvidia", "ascend", "cambricon"}
 
 
-def test_hamis_own_values_serve_shipped_vendors_and_warn_of_the_others():
+def test_hamis_values_serve_shipped_vendors_and_warn_of_others():
     given = yaml.safe_load(HAMIS.read_text())
     objects = made(values=given)
     assert set(scheduler_settings(objects).vendors) <= {"nvidia", "ascend", "cambricon"}
@@ -308,7 +308,7 @@ def test_a_port_below_1024_comes_with_the_sysctl_it_needs():
         ("devices.ascend.imagePullPolicy", "IfNotpresent", ("Always", "IfNotPresent", "Never")),
     ],
 )
-def test_a_word_that_names_nothing_is_refused_with_those_there_are(key, word, words):
+def test_unknown_word_is_refused_with_the_known_ones(key, word, words):
     given = {}
     assign(given, f"{key}={word}".replace(",", "\\,"))
     with pytest.raises(ConfigError) as refused:
@@ -381,7 +381,7 @@ NPU = "vnpus: {configs: [{commonWord: A, resourceName: a/b, memoryAllocatable: 1
         {"device-config": {"content": NPU % "'yes'"}},
     ],
 )
-def test_what_concerns_other_pods_too_fails_open_for_them(values):
+def test_webhook_fails_open_for_pods_without_devices(values):
     first, second = made(values=values)["MutatingWebhookConfiguration/hami-webhook"]["webhooks"]
     assert (first["failurePolicy"], second["failurePolicy"]) == ("Fail", "Ignore")
     assert second["matchConditions"][0]["expression"] == f"!({first['matchConditions'][0]['expression']})"
@@ -393,7 +393,7 @@ def test_what_concerns_other_pods_too_fails_open_for_them(values):
 @pytest.mark.parametrize(
     "content", ["nvidia: {overwriteEnv: false}", "nvidia: {gpuCorePolicy: default}", NPU % "false"]
 )
-def test_nothing_imposed_sends_no_pod_without_devices(content):
+def test_no_second_webhook_if_vendors_impose_nothing(content):
     (hook,) = made(values={"device-config": {"content": content}})["MutatingWebhookConfiguration/hami-webhook"][
         "webhooks"
     ]
@@ -412,7 +412,7 @@ def test_selectors_add_up():
     assert "namespaceSelector" not in without["MutatingWebhookConfiguration/hami-webhook"]["webhooks"][0]
 
 
-def test_without_webhook_nothing_of_it_is_left():
+def test_disabled_webhook_leaves_no_objects():
     objects = made("scheduler.admissionWebhook.enabled=false")
     assert "MutatingWebhookConfiguration/hami-webhook" not in objects
     assert [port["name"] for port in objects["Service/hami-scheduler"]["spec"]["ports"]] == ["monitor"]
@@ -486,7 +486,7 @@ def test_the_agent_sees_the_drivers_root_where_it_is_told_to_look(root):
     assert {"name": "driver-root", "hostPath": {"path": root}} in volumes
 
 
-def test_followers_answer_too_but_without_kube_scheduler_only_the_leader_is_asked():
+def test_verbs_go_to_the_leader_only_without_kube_scheduler():
     role = keys.SCHEDULER_ROLE_LABEL
     assert role not in made()["Service/hami-scheduler"]["spec"]["selector"]
     with pytest.raises(ConfigError, match="open to the network"):

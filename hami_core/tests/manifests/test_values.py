@@ -1,4 +1,4 @@
-"""Values, as an administrator gives them."""
+"""Values files and ``--set`` flags, as an administrator gives them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With JSON logs every line on stderr is JSON, whatever goes wrong."""
+"""With JSON logs every line on stderr is JSON, also for warnings and uncaught exceptions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_warnings_and_uncaught_exceptions_are_log_lines():
     assert lines[3]["thread"] == "worker"
 
 
-def test_an_interrupt_is_no_failure_to_report():
+def test_interrupt_is_not_logged_as_a_failure():
     script = "from hami_core.observe import log\nlog.configure('info', 'json')\nraise KeyboardInterrupt"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert "the process ends" not in done.stderr

@@ -123,11 +123,11 @@ def test_json_lines_hold_context_and_fields():
     assert (second["event"], second["level"]) == ("from a library", "warning")
 
 
-def test_unknown_level_says_which_there_are():
+def test_unknown_level_error_lists_the_levels():
     with pytest.raises(ConfigError, match="one of debug, info, warning, error"):
         log.configure("loud")
 
 
-def test_a_span_costs_nothing_where_opentelemetry_is_missing():
+def test_span_does_nothing_without_opentelemetry():
     with span("filter", pod="default/a"):
         pass

@@ -1,4 +1,4 @@
-"""Spans go to OpenTelemetry where it is installed; here a stand-in of its API says what it was told."""
+"""Spans go to OpenTelemetry if it is installed. Here, a stand-in of its API records the calls."""
 
 from __future__ import annotations
 
