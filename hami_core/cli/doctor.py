@@ -41,8 +41,8 @@ FOLDER = click.Path(path_type=Path)
 def command(*, output: str, strict: bool, on_node: bool, **where: Any) -> None:  # noqa: ANN401 - click's values
     """Check an installation, and say how to fix each problem.
 
-    Only reads, as far as your rights reach. Exits with 0 if nothing fails, with 1 if something does (with --strict
-    also for warnings and unknowns), and with 2 if it could not examine anything.
+    Only reads, as far as your rights reach. Exits with 0 if nothing fails, and with 1 if something does. With --strict,
+    warnings and unknowns count as failures. Exits with 2 if it could not examine anything.
     """
     from hami_core.errors import HamiError
 

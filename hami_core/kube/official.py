@@ -1,8 +1,8 @@
 """Our Protocol on top of the official Kubernetes client: its configuration, authentication and TLS, but raw bodies.
 
 ``kubernetes.aio`` reads the kubeconfig or the pod's service account and refreshes tokens. Requests go through one
-aiohttp session with these settings, because the client's own transport decodes every body into models and has no
-deadline for a read. msgspec decodes the bodies into `hami_core.kube.objects`.
+aiohttp session with these settings. The client's own transport decodes every body into models, and has no deadline for
+a read. Here msgspec decodes the bodies into `hami_core.kube.objects`.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def test_every_command_has_help(command):
 
 
 @pytest.mark.parametrize(("command", "flag"), [("scheduler", "--http_bind"), ("agent", "--signing-keys")])
-def test_the_daemons_list_their_settings_with_flag_variable_and_default(command, flag):
+def test_daemons_help_lists_flag_variable_and_default(command, flag):
     done = hami(command, "--help")
     assert done.returncode == 0
     assert flag in done.stdout

@@ -172,7 +172,7 @@ def test_paths_come_from_the_running_agents_flags(node):
     )  # fmt: skip
 
 
-def test_processes_with_limits_and_without_the_interposer_are_found(node):
+def test_processes_without_the_interposer_are_found(node):
     mounts = "30 20 0:1 /x /usr/local/vgpu/limits ro - ext4 /dev/sda rw\n"
     for pid, maps, mountinfo in (
         (1, "x", ""),

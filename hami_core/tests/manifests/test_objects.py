@@ -419,7 +419,7 @@ def test_disabled_webhook_leaves_no_objects():
     assert "mutatingwebhookconfigurations" not in json.dumps(list(objects.values()))
 
 
-def test_the_policy_lists_the_frameworks_keys_and_lets_the_system_through():
+def test_policy_protects_our_keys_and_admits_the_system():
     objects = made("admissionPolicy.allowedUsers={system:serviceaccount:a:b}", namespace="ns")
     spec = objects["ValidatingAdmissionPolicy/hami-system-keys"]["spec"]
     listed = next(v["expression"] for v in spec["variables"] if v["name"] == "listed")
@@ -475,7 +475,7 @@ def test_mounts_have_their_volumes_and_each_only_one():
 
 
 @pytest.mark.parametrize("root", ["/", "/run/nvidia/driver"])
-def test_the_agent_sees_the_drivers_root_where_it_is_told_to_look(root):
+def test_agent_sees_the_drivers_root_at_its_mount(root):
     objects = made(f"devicePlugin.nvidiaDriverRoot={root}")
     agent = container(objects, "DaemonSet", "device-plugin")
     told = {variable["name"]: variable.get("value") for variable in agent["env"]}
