@@ -787,7 +787,7 @@ class ContainerRef:
     limits: Mapping[str, str] = field(default_factory=_empty)
     annotations: Mapping[str, str] = field(default_factory=_empty)
     whole_devices: bool = False
-    """Whether every slice is a whole card: all memory, cores 0 or 100, no scaling, no other container on it."""
+    """Whether every slice is a whole card, with all memory, cores 0 or 100, no scaling, and no other container."""
 
 
 @dataclass(frozen=True, slots=True)

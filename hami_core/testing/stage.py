@@ -267,7 +267,7 @@ class Stage:
 
     @property
     def read_vendors(self) -> Sequence[str]:
-        """Vendors whose requests and registers this process reads: those that the scheduler loads."""
+        """Vendors whose requests and registers this process reads. The scheduler loads the same ones."""
         return self.vendors
 
     def load(self) -> Loaded:

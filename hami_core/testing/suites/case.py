@@ -56,8 +56,8 @@ class VendorCase:
     """Sections of device-config.yaml to test with. If empty, the tests use the vendor's defaults."""
 
     node_fixtures: ClassVar[str] = ""
-    """Glob of Node manifests, relative to the test file: nodes to which the vendor's real node plugin has written, at
-    least one for each device model. If empty, nodes are made up from register keys and resource names."""
+    """Glob of Node manifests, relative to the test file. The vendor's real node plugin has written to these nodes.
+    Give at least one for each device model. If empty, nodes are made up from register keys and resource names."""
 
     @pytest.fixture
     def vendor(self) -> object:
