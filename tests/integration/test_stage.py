@@ -31,7 +31,7 @@ async def stays_running(stage, name):
 
 async def test_example_of_the_docstring_runs(short_folder):
     env = acme.devices(short_folder / "one", count=1)
-    text = inspect.getdoc(Stage).partition("::\n")[2].partition("\n\nThe vendor has to be installed")[0]
+    text = inspect.getdoc(Stage).partition("::\n")[2].partition("\n\nThe vendor must be installed")[0]
     code = "async def example():\n" + textwrap.indent(textwrap.dedent(text), "    ")
     names = {"Stage": Stage, "StageNode": StageNode, "folder": short_folder / "e", "pod": acme.pod("trainer", 3000)}
     names |= {"sysfs": Path(env["HAMI_ACME_SYSFS"]), "dev": Path(env["HAMI_ACME_DEV"])}
