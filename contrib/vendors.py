@@ -6,6 +6,7 @@ module needs only the standard library, because a build has nothing else.
 
 from __future__ import annotations
 
+import shutil
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,3 +94,19 @@ def in_tree(root: Path = ROOT) -> list[Vendor]:
             raise ValueError(f'{where}: project.entry-points."{VENDORS}": add {vendor.name}, as the folder is called')
         found.append(vendor)
     return found
+
+
+def copy_pages(root: Path = ROOT) -> dict[str, str]:
+    """Copy each vendor's page from its folder to ``docs/vendors/``, since Sphinx reads pages below ``docs/`` only.
+
+    Returns:
+        Name of each copy for Sphinx, such as ``vendors/nvidia`` → path of the page in the repository.
+    """
+    pages = root / "docs/vendors"
+    shutil.rmtree(pages, ignore_errors=True)
+    pages.mkdir()
+    copied = {}
+    for vendor in in_tree(root):
+        shutil.copy2(vendor.page, pages / f"{vendor.name}.md")
+        copied[f"vendors/{vendor.name}"] = vendor.page.relative_to(root).as_posix()
+    return copied

@@ -5,7 +5,6 @@ page is opened, and these pages must be readable on a machine without the Intern
 """
 
 import collections.abc
-import shutil
 import sys
 import tomllib
 from enum import Enum
@@ -17,17 +16,11 @@ from sphinx.pycode import ModuleAnalyzer
 sys.path.insert(0, str(Path(__file__).parents[1] / "interpose/python"))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import hami_core
-from contrib.vendors import in_tree
+from contrib.vendors import copy_pages
 
 ROOT = Path(__file__).parents[1]
 
-# A vendor's page lies in its folder; Sphinx reads pages below docs/ only.
-PAGES = ROOT / "docs/vendors"
-VENDOR_PAGES = {f"vendors/{vendor.name}": vendor.page.relative_to(ROOT) for vendor in in_tree()}
-shutil.rmtree(PAGES, ignore_errors=True)
-PAGES.mkdir()
-for name, page in VENDOR_PAGES.items():
-    shutil.copy2(ROOT / page, ROOT / f"docs/{name}.md")
+VENDOR_PAGES = copy_pages()
 
 project = "HAMi in Python"
 author = "The HAMi authors"

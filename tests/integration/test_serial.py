@@ -80,7 +80,7 @@ async def test_each_container_gets_exactly_its_slice_without_cdi(short_folder):
         bypassing["spec"]["schedulerName"] = "hami-scheduler"
         await stage.submit(bypassing)
         async with asyncio.timeout(30):
-            while "NVIDIA_VISIBLE_DEVICES would win" not in str(await stage.call("GET", "/api/v1/events")):
+            while "NVIDIA_VISIBLE_DEVICES would override" not in str(await stage.call("GET", "/api/v1/events")):
                 await asyncio.sleep(0.2)
         assert not list(stage.cluster.node("n1").cdi_dir.iterdir()), "serial mode must not write CDI specs"
         phases = {n: p["metadata"]["annotations"]["hami.io/bind-phase"] for n, p in (await stage.pods()).items()}

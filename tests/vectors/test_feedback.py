@@ -6,7 +6,7 @@ import pytest
 from hami_interpose.feedback import Words
 from hami_nvidia import feedback
 
-from hami_core.agent.devices import TEND_S
+from hami_core.agent.devices import TEND_INTERVAL_S
 
 from .cases import Case, cases, value
 
@@ -25,7 +25,7 @@ def test_feedback_matches_hami(case: Case) -> None:
 def test_feedback_values_match_hami() -> None:
     said = value("vendors/sharedRegion.feedback")
     assert said["blockedRecentKernel"] == feedback.SUSPENDED
-    assert said["periodSeconds"] == TEND_S
+    assert said["periodSeconds"] == TEND_INTERVAL_S
     low, high = feedback.Tenant(frozenset("a"), 1), feedback.Tenant(frozenset("a"), 0)
     found = feedback.feedback(
         {"low": low, "high": high}, {"low": Words(1, said["blockedRecentKernel"]), "high": Words(1, 0)}
