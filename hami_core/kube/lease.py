@@ -170,7 +170,7 @@ class LeaseFollower:
 
 
 class LeaseElector:
-    """Leader while this replica holds its own Lease; for an extender that is reached through a Service.
+    """Leader election by a Lease of our own, for an extender behind a Service. The replica that holds it leads.
 
     Args:
         api: The API server.

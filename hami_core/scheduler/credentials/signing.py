@@ -148,7 +148,7 @@ class SigningKeys:
         return frozenset(n for n in entries if n not in wanted and n.rpartition(".")[0] not in damaged)
 
     def _use(self, present: Ring) -> None:
-        """Use the ring, whose keys are all published."""
+        """Sign with a key of this ring and verify with all of them. The caller has published every key."""
         now = self._monotonic()
         self._published_at = {key.id: self._published_at.get(key.id, now) for key in present.keys}
         ages = {identity: now - at for identity, at in self._published_at.items()}

@@ -91,7 +91,7 @@ def test_feature_discovery_does_not_count_as_device_plugin(cluster):
     assert not said(look(cluster), "collision.device-plugin")
 
 
-def test_own_vendor_adds_device_plugins_and_cautions(cluster):
+def test_device_plugins_and_cautions_of_a_vendor_are_found(cluster):
     """Another device plugin collides only if our agent serves the family. A caution's check has the vendor's name."""
 
     def vendors(support):

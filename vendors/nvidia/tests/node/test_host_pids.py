@@ -335,7 +335,7 @@ def test_a_slot_that_changes_owner_meanwhile_is_not_named(bed, hold, change):
     os.mkfifo(folder / "status")
     looking = threading.Thread(target=bed.look)
     looking.start()
-    with (folder / "status").open("w") as answer:  # opens when the agent reads it
+    with (folder / "status").open("w") as answer:  # open() returns when the agent opens the FIFO to read
         if change == "the process ends":
             hold.end(pid)
         elif change == "the slot has another":
