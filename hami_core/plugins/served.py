@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hami_core.model import EMPTY
+from hami_core.model import EMPTY, PodFacts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hami_core.model import Family, MetricSpec, PodFacts
+    from hami_core.model import Family, MetricSpec
 
 
 class Served:
@@ -40,7 +39,8 @@ class Served:
         if not annotations or keys.issuperset(annotations):
             return pod
         kept = {key: annotations[key] for key in keys if key in annotations}
-        return replace(pod, annotations=kept)
+        # Not dataclasses.replace: it takes twice as long, and Filter does this for each container and family.
+        return PodFacts(pod.namespace, pod.name, pod.uid, kept, pod.runtime_class, pod.decided_at)
 
 
 def declared_keys(families: Sequence[Family]) -> frozenset[str]:

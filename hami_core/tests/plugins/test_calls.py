@@ -7,7 +7,7 @@ import logging
 import math
 import signal
 import threading
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -137,10 +137,12 @@ def test_hooks_see_declared_annotations_only():
         )
     )
     request = vendor.parse_request(container(), POD, ONE)
-    vendor.patch_annotations(replace(POD, decided_at=7), ALLOCATION)
+    full = replace(POD, runtime_class="nvidia", decided_at=7)
+    vendor.patch_annotations(full, ALLOCATION)
     vendor.mutate_admission(container(), POD)
     vendor.lock_annotations("n1", POD)
-    assert [pod.decided_at for pod in seen] == [0, 7, 0, 0]
+    assert all(getattr(full, field.name) for field in fields(full)), "each field must have a value that could be lost"
+    assert replace(seen[1], annotations=full.annotations) == full
     assert [dict(pod.annotations) for pod in seen] == [{"one.com/level": "3", "one.com/use": "d0"}] * 4
     assert dict(request.annotations) == {"one.com/level": "3", "one.com/use": "d0"}
 
