@@ -1,4 +1,4 @@
-"""What holds for every test of this repository."""
+"""Settings for all tests of this repository."""
 
 from hypothesis import settings
 

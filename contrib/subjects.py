@@ -22,7 +22,7 @@ _SELF: Final = "contrib/subjects.py"
 
 
 def fault(subject: str) -> str:
-    """What is wrong with a subject; empty if nothing is.
+    """Name the rule that a subject breaks. Empty: it breaks none.
 
     Example:
         >>> fault("agent: retry a refused write"), fault("Fixed it")

@@ -53,8 +53,6 @@ html_theme_options = {
 REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"].get("urls", {}).get("Source")
 if REPOSITORY:
     html_theme_options |= {"source_repository": REPOSITORY, "source_branch": "main", "source_directory": "docs/"}
-if (ROOT / "docs/_static/demo.svg").exists():
-    tags.add("demo")  # noqa: F821 - Sphinx defines it
 
 autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"

@@ -32,8 +32,8 @@ percent of a device. *Node side*: our agent serves the devices; otherwise the ve
 _SUPPORT: Final = """## What is supported
 
 What each vendor declares; `hami conformance NAME` tests it, and `hami plugins --json` prints it for what is installed.
-The policies of {doc}`settings` rank the devices of every vendor. Those about NUMA nodes and links need the capabilities
-`numa-binding` and `topology`.
+The [policies](settings.md#policies) rank the devices of every vendor. Those about NUMA nodes and links need the
+capabilities `numa-binding` and `topology`.
 
 """
 
@@ -64,7 +64,7 @@ def page(vendors: Sequence[LoadedVendor], node_sides: Collection[str], demos: Co
 
 
 def installed() -> tuple[Sequence[LoadedVendor], set[str], set[str]]:
-    """What is installed, as `page` takes it. Nothing of a node side is imported."""
+    """The arguments of `page` for the installed vendors. No node side is imported."""
     names = {
         group: {source.name for source, _ in discovery.installed(group)} for group in (discovery.NODE, discovery.DEMO)
     }

@@ -97,7 +97,7 @@ def run(name: str, *, node: bool = False, timeout_s: float = 60.0) -> Report:
 
 
 def _node_side(source: Source, *, asked: bool) -> tuple[str, str]:
-    """What is wrong with the vendor's node side, and why it is not tested. Both are empty if it is tested."""
+    """The node side's fault, and the reason why it is not tested. Both are empty if it is tested."""
     sides = [side for side, _ in installed(NODE)]
     if any(side.name == source.name for side in sides):
         return (
