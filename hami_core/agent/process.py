@@ -53,7 +53,8 @@ from hami_core.wire import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-    from typing import Any
+    from pathlib import Path
+    from typing import Any, TextIO
 
     from hami_core.agent.kubelet import Endpoint
     from hami_core.agent.options import Options
@@ -353,19 +354,32 @@ async def _main(settings: AgentSettings) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    folder = settings.state_dir
-    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    with (folder / "agent.lock").open("w") as lock:
+    with _lock_file(settings.state_dir) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise ConfigError("state_dir", f"another agent runs on {folder}", "stop it first") from error
+            where = f"--state-dir {settings.state_dir}"
+            raise ConfigError(where, "another agent runs on this folder", "stop it first") from error
         api = await connect(settings.kubeconfig, user_agent=f"hami-agent/{__version__}")
         try:
             await Agent(api, loaded.vendors, options, lambda: loaded.reporter.failures).run(stop)
         finally:
             await api.close()
     return 0
+
+
+def _lock_file(folder: Path) -> TextIO:
+    """Make the state folder if it is missing, and open its lock file.
+
+    Raises:
+        ConfigError: The folder can't be made or written.
+    """
+    try:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        return (folder / "agent.lock").open("w")
+    except OSError as error:
+        fix = "name a folder on the node's disk that this process may write; in a pod, mount it writable"
+        raise ConfigError(f"--state-dir {folder}", f"can't be written: {error.strerror}", fix) from error
 
 
 def _load(settings: AgentSettings) -> Loaded:

@@ -22,7 +22,7 @@ import aiohttp
 import msgspec
 import structlog
 
-from hami_core.documents import load_mapping, one_line, read_text
+from hami_core.documents import kind_of, load_mapping, one_line, read_text
 from hami_core.errors import ConfigError
 from hami_core.kube.decode import decode, decoder, page, watch_event
 from hami_core.kube.objects import Binding, Status
@@ -44,6 +44,7 @@ REQUEST_TIMEOUT_S: Final = 10.0
 """Default deadline of a call; a list gets three times as much."""
 MAX_WATCH_LINE_BYTES: Final = 16 * 2**20
 """Longest event of a watch (an object in etcd has at most 1.5 MiB)."""
+_NAME_A_KUBECONFIG: Final = "set KUBECONFIG or --kubeconfig to a readable kubeconfig file"
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -295,20 +296,21 @@ async def connect(
         if source is None:
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         else:
-            load_mapping(read_text(source), str(source))  # its own errors name neither file nor line
+            _check_kubeconfig(source)
             loader = await config.load_kube_config(  # type: ignore[no-untyped-call]
                 config_file=str(source), context=context, client_configuration=configuration, persist_config=False
             )
             refreshing = config.refresh_token(loader, configuration)  # type: ignore[no-untyped-call]
             refresher = asyncio.create_task(refreshing, name="kube-token")
         tls = client.rest.RESTClientObject(configuration).ssl_context
+    except ConfigError:
+        raise
     except Exception as error:  # the library raises many kinds of errors for a malformed file
         if refresher is not None:
             refresher.cancel()
         where = str(source) if source is not None else "service account"
         said = one_line(error) or type(error).__name__
-        fix = "set KUBECONFIG or --kubeconfig to a readable kubeconfig file"
-        raise ConfigError(where, f"no usable Kubernetes configuration: {said}", fix) from error
+        raise ConfigError(where, f"no usable Kubernetes configuration: {said}", _NAME_A_KUBECONFIG) from error
     connector = aiohttp.TCPConnector(limit=connections, ssl=tls, socket_factory=_socket)
     session = aiohttp.ClientSession(
         connector=connector,
@@ -318,6 +320,23 @@ async def connect(
     )
     throttle = Throttle(qps, burst) if qps else None
     return OfficialKubeApi(configuration, session, refresher, timeout_s=timeout_s, throttle=throttle)
+
+
+def _check_kubeconfig(file: Path) -> None:
+    """Check what the library's own errors would name without file, line or key.
+
+    Raises:
+        ConfigError: The file can't be read, or is no kubeconfig.
+    """
+    try:
+        content = load_mapping(read_text(file), str(file))
+    except ConfigError as error:
+        raise ConfigError(error.where, error.problem, _NAME_A_KUBECONFIG) from error
+    for key in ("clusters", "contexts", "users"):
+        value = content.get(key)
+        if not isinstance(value, list) and not (value is None and key == "users"):
+            problem = "is missing" if value is None else f"is a {kind_of(value)}, expected a list"
+            raise ConfigError(f"{file}: {key}", f"{problem}, so this is no kubeconfig", _NAME_A_KUBECONFIG)
 
 
 def _configuration_source(kubeconfig: Path | str | None) -> Path | None:

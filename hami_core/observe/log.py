@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 LEVELS = ("debug", "info", "warning", "error")
+_without_locals = structlog.processors.ExceptionRenderer(
+    structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+)
+"""Writes exceptions with their frames. Local variables may hold a whole cluster, or a key."""
 
 
 def configure(
@@ -51,9 +55,9 @@ def configure(
         structlog.processors.StackInfoRenderer(),
     ]
     renderer: list[Processor] = (
-        [structlog.dev.ConsoleRenderer(colors=out.isatty())]
+        [structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback)]
         if console
-        else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(serializer=_dumps)]
+        else [_without_locals, structlog.processors.JSONRenderer(serializer=_dumps)]
     )
     structlog.configure(
         processors=[

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hami_core.documents import did_you_mean
 from hami_core.errors import ConfigError
 from hami_core.settings.fields import env_names, flag_names, note
+from hami_core.settings.values import duration_text, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -126,7 +127,10 @@ def default_text(field: FieldInfo) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return ",".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    is_duration = any(getattr(check, "func", None) is parse_duration for check in field.metadata)
+    return duration_text(value) if is_duration else f"{value:g}"
 
 
 def _is_switch(field: FieldInfo) -> bool:

@@ -30,10 +30,10 @@ If a setting is given in several places, the first of these counts:
    or `-`.
 4. The default.
 
-A duration is a number of seconds or has Go's form (`90`, `5m`, `1h30m`, `250ms`). An address is `host:port`, `:port` or
-`unix:/path`. Lists are separated by commas. A wrong value ends the process at start. The message says where the value
-was set and what is expected, and suggests the word that was probably meant. An unknown flag or key is an error too. An
-environment variable that resembles one of ours causes a warning.
+A duration is a number of seconds (`90`), has Go's form (`5m`, `1h30m`, `250ms`), or counts days (`90d`). An address is
+`host:port`, `:port` or `unix:/path`. Lists are separated by commas. A wrong value ends the process at start. The
+message says where the value was set and what is expected, and suggests the word that was probably meant. An unknown
+flag or key is an error too. An environment variable that resembles one of ours causes a warning.
 
 `HAMI_PLUGINS` chooses the plugins to load, for debugging. `acme,audit` loads only these two, `-acme` leaves out this
 one, and an empty value loads none.

@@ -15,15 +15,15 @@ from hami_core.policies import DEVICE_POLICIES, NODE_POLICIES
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+DAY: Final = 86400.0
+_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY}
+_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h|d)")
 _ADDRESS: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]*):(?P<port>\d{1,5})")
 _RESOURCE: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-DAY: Final = 86400.0
 
 
 def parse_duration(text: Any) -> Any:  # noqa: ANN401 - pydantic hands in whatever was given
-    """Read seconds (``90``, ``1.5``) or Go's form (``5m``, ``1h30m``, ``250ms``) as seconds.
+    """Read seconds (``90``, ``1.5``), Go's form (``5m``, ``1h30m``, ``250ms``) or days (``90d``) as seconds.
 
     Raises:
         ValueError: The text has neither form.
@@ -37,6 +37,19 @@ def parse_duration(text: Any) -> Any:  # noqa: ANN401 - pydantic hands in whatev
     if not parts or "".join(number + unit for number, unit in parts) != plain:
         raise ValueError(f"{shown(text)} is not a duration; write seconds or a form such as 5m, 1h30m, 250ms")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def duration_text(seconds: float) -> str:
+    """Write seconds in the largest unit that gives a whole number.
+
+    Example:
+        >>> duration_text(90 * DAY), duration_text(660.0), duration_text(90.0), duration_text(0.5), duration_text(0.0)
+        ('90d', '11m', '90s', '0.5s', '0')
+    """
+    if not seconds:
+        return "0"
+    unit = next((unit for unit in ("d", "h", "m") if seconds % _UNITS[unit] == 0), "s")
+    return f"{seconds / _UNITS[unit]:g}{unit}"
 
 
 def check_address(text: str) -> str:
@@ -115,7 +128,7 @@ Folder = Annotated[Path, AfterValidator(Path.absolute)]
 """A folder; a relative path starts at the process's working folder."""
 
 Seconds = Annotated[float, BeforeValidator(parse_duration), Field(ge=0, le=365 * DAY, allow_inf_nan=False)]
-"""A duration: a number of seconds, or Go's form ``5m30s``."""
+"""A duration: a number of seconds, Go's form ``5m30s``, or days ``90d``."""
 Address = Annotated[str, AfterValidator(check_address)]
 """A listener: ``host:port``, ``:port``, ``unix:/path``; empty: none."""
 ResourceName = Annotated[str, AfterValidator(check_resource)]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
+CLUSTERS = "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
+CONTEXTS = "contexts: [{name: x, context: {cluster: c}}]\n"
+
 
 def hami(*words, **env):
     argv = [sys.executable, "-m", "hami_core", *words]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, **env})
 
 
 def test_help_names_every_command():
@@ -61,3 +65,84 @@ def test_wrong_call_gets_one_line_without_traceback(words, says):
     assert done.returncode != 0
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "can't be read: No such file or directory"),
+        ("", "clusters: is missing, so this is no kubeconfig"),
+        ("clusters: [", "is not YAML"),
+        ("clusters: 5", "clusters: is a number, expected a list"),
+        (CLUSTERS, "contexts: is missing, so this is no kubeconfig"),
+        (CLUSTERS + CONTEXTS + "current-context: elsewhere\n", "Expected object with name elsewhere"),
+    ],
+)
+def test_wrong_kubeconfig_gets_one_line(tmp_path, content, says):
+    file = tmp_path / "config"
+    if content is not None:
+        file.write_text(content)
+    done = hami("doctor", "--kubeconfig", str(file))
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"hami doctor: {file}")
+    assert says in line
+    assert line.endswith("(set KUBECONFIG or --kubeconfig to a readable kubeconfig file)")
+
+
+@pytest.mark.parametrize("folder", ["file", "file/below"])
+def test_agent_names_a_state_folder_it_cannot_write(tmp_path, folder):
+    (tmp_path / "file").touch()
+    words = ["agent", "--vendor=nvidia", "--node-name=n1", "--mode=trust:other", f"--state-dir={tmp_path / folder}"]
+    done = hami(*words)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"hami: --state-dir {tmp_path / folder}: can't be written: ")
+    assert "mount it writable" in line
+
+
+def test_misspelt_variable_is_named_at_the_start():
+    variables = {
+        "HAMI_EXTENDER_TIMOUT": "9",
+        "HAMI_SCHEDULER_SERVICE_HOST": "10.0.0.1",
+        "HAMI_X_PORT_443_TCP": "tcp://",
+    }
+    lines = hami("scheduler", "--kubeconfig=/nonexistent", **variables).stderr.splitlines()
+    (told,) = (line for line in lines if "environment variable" in line)
+    assert "HAMI_EXTENDER_TIMOUT has no effect" in told
+    assert "did you mean extender_timeout?" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("scheduler", "--kubeconfig=/nonexistent"), "hami: /nonexistent: can't be read: No such file or directory"),
+        (("scheduler", "--vendors=nvidai"), "installed: ascend, cambricon, nvidia (did you mean nvidia?)"),
+        (("scheduler", "--vendors=nvidia,foo"), "'foo' names no installed package"),
+        (("agent", "--node-name=n", "--mode=trust:other", "--vendor=foo"), "'foo' names no installed node side"),
+        (("scheduler", "--gpu-scheduler-policy=binpak"), "did you mean binpack?"),
+        (("scheduler", "--node-scheduler-policy=bar"), "'bar' is none of binpack, spread"),
+        (("scheduler", "--signing-key=/nonexistent"), "/nonexistent can't be read: No such file"),
+        (("scheduler", "--signing-key-lifetime=90x"), "'90x' is not a duration; write seconds or a form such as 5m"),
+        (("scheduler", "--config=/nonexistent"), "can't be read: No such file"),
+        (("manifests", "--set", "a"), "--set a: is not of the form key=value"),
+        (("manifests", "--set", "a[x]=1"), "can't read the key"),
+        (("manifests", "--set-json", "a={"), "is not JSON"),
+        (("manifests", "-f", "/nonexistent"), "can't be read: No such file"),
+        (("manifests", "-f", "/"), "can't be read: Is a directory"),
+    ],
+)
+def test_wrong_word_or_file_gets_one_line(words, says):
+    done = hami(*words)
+    assert done.returncode == 1
+    assert says in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert '"exception"' not in done.stderr
+
+
+def test_defaults_in_help_are_durations_that_flags_accept():
+    told = hami("scheduler", "--help").stdout
+    assert "(default 90d)" in " ".join(told.split())
+    assert "e+0" not in told
+    done = hami("scheduler", "--signing-key-lifetime=90d", "--kubeconfig=/nonexistent")
+    assert "duration" not in done.stderr

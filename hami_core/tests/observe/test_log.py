@@ -24,6 +24,7 @@ Bad()
 thread = threading.Thread(target=lambda: 1 / 0, name="worker")
 thread.start()
 thread.join()
+secret = "s3cr3t"
 raise OSError("at the end")
 """
 
@@ -44,6 +45,14 @@ def test_warnings_and_uncaught_exceptions_are_log_lines():
     ]
     assert "Bad.__del__" in lines[2]["at"]
     assert lines[3]["thread"] == "worker"
+    assert "s3cr3t" not in done.stderr, "frames hold no local variables"
+
+
+def test_console_tracebacks_hold_no_local_variables():
+    script = SCRIPT.replace('"json"', '"console"')
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "OSError: at the end" in done.stderr
+    assert "s3cr3t" not in done.stderr
 
 
 def test_interrupt_is_not_logged_as_a_failure():
