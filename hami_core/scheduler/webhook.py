@@ -44,7 +44,11 @@ _document = msgspec.json.Decoder(dict[str, Any])
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer to one review. A refusal has a code; a permission may have a patch and warnings for the user."""
+    """The answer to one review.
+
+    A refusal has a code; a permission may have a patch. Both may have warnings for the user. HAMi's own words of a
+    refusal stay as they are, and a warning then says what to do.
+    """
 
     allowed: bool
     message: str = ""
@@ -131,11 +135,12 @@ class Webhook:
         if asks:
             privileged = next((s.name for s in pods.container_specs(pod) if s.privileged), "")
             if privileged:
-                return Verdict(False, f"container {privileged} is privileged", 403)
+                warning = admission_warnings.on_privileged(privileged)
+                return Verdict(False, f"container {privileged} is privileged", 403, warnings=(warning,))
             if self._scheduler_name:
                 after["spec"]["schedulerName"] = self._scheduler_name
                 if pod.spec.node_name:
-                    return Verdict(False, NODE_ASSIGNED, 403)
+                    return Verdict(False, NODE_ASSIGNED, 403, warnings=(admission_warnings.ON_NODE_NAME,))
         wanted = self._wanted(after, namespace)
         refusal = self._over_quota(wanted)
         if refusal:

@@ -44,6 +44,24 @@ def admit(made: Webhook, limits: dict[str, Any], place: str = "containers", **me
     return made.review(AdmissionRequest("u", "default", "p", "CREATE", object=msgspec.Raw(orjson.dumps(pod))))
 
 
+def test_refusals_in_hamis_words_come_with_the_fix():
+    spec = {"containers": [{"name": "main", "resources": {"limits": {GPU: 1}}}]}
+    dind = {"name": "dind", "securityContext": {"privileged": True}}
+    refused = {
+        "pod has node assigned": {**spec, "nodeName": "n1"},
+        "container dind is privileged": {"containers": [*spec["containers"], dind]},
+    }
+    told = {}
+    for words, pod in refused.items():
+        raw = msgspec.Raw(orjson.dumps({"metadata": {"name": "p", "namespace": "default"}, "spec": pod}))
+        verdict = hook(81920).review(AdmissionRequest("u", "default", "p", "CREATE", object=raw))
+        assert (verdict.allowed, verdict.message) == (False, words)
+        (told[words],) = verdict.warnings
+        assert len(told[words]) < 240
+    assert "remove it, and choose the node by spec.nodeSelector kubernetes.io/hostname" in told["pod has node assigned"]
+    assert "container dind: securityContext.privileged" in told["container dind is privileged"]
+
+
 LARGE = "90000 MiB, and the largest card seen has 81920 MiB"
 
 
