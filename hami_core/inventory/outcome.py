@@ -20,11 +20,15 @@ class Refusals(Mapping[str, str]):
     Args:
         count: Number of refused nodes.
         render: Returns the refused nodes grouped by reason: reason → node names.
+        nearest: Returns at most so many registered nodes, the nearest miss first.
     """
 
-    def __init__(self, count: int, render: Callable[[], dict[str, list[str]]]) -> None:
+    def __init__(
+        self, count: int, render: Callable[[], dict[str, list[str]]], nearest: Callable[[int], list[str]]
+    ) -> None:
         self._count = count
         self._render = render
+        self._nearest = nearest
         self._groups: dict[str, list[str]] | None = None
         self._by_node: dict[str, str] | None = None
 
@@ -33,6 +37,14 @@ class Refusals(Mapping[str, str]):
         if self._groups is None:
             self._groups = self._render() if self._count else {}
         return self._groups
+
+    def nearest(self, limit: int) -> list[str]:
+        """At most ``limit`` of the refused nodes that are registered, the nearest miss first.
+
+        That is the node with the most memory free on a card that the pod would take. Nodes without such a card come
+        last.
+        """
+        return self._nearest(limit)
 
     def json(self) -> bytes:
         """The mapping as a JSON object, the form of ``FailedNodes`` in extender v1."""

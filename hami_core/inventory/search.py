@@ -8,6 +8,7 @@ or by the walk of `hami_core.placement` if only a vendor can decide (MIG, links,
 
 from __future__ import annotations
 
+import heapq
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,7 @@ from hami_core.inventory import limits
 from hami_core.inventory.columns import MAX_WIDTH, NOT_ENOUGH_CARDS, Columns, counted, greatest, histogram_text
 from hami_core.inventory.names import NameIndex
 from hami_core.inventory.outcome import FilterOutcome, Refusals
-from hami_core.inventory.table import QUOTA
+from hami_core.inventory.table import ABSENT, CORDONED, QUOTA, TYPE, UNHEALTHY, UUID
 from hami_core.model import Allocation, ContainerKind
 from hami_core.placement.place import place
 from hami_core.placement.pod_usage import Amounts
@@ -65,8 +66,12 @@ class Search:
                 groups.setdefault(why or reasons.NODE_UNFIT_POD, []).append(name)
             return groups
 
+        def nearest(limit: int) -> list[str]:
+            names = query.nearest(refused, limit)
+            return names + heapq.nsmallest(limit - len(names), [*barred, *asked.closed])
+
         count = len(refused) + len(asked.unknown) + len(asked.closed) + len(barred)
-        return FilterOutcome(best, Refusals(count, render), fitting)
+        return FilterOutcome(best, Refusals(count, render, nearest), fitting)
 
     def fits(self, plan: Plan, quota: QuotaBook) -> bool:
         """Whether any node that takes new pods has room."""
@@ -317,6 +322,16 @@ class Query:
             self._group(plain, self._histograms(plain), groups)
         return groups
 
+    def nearest(self, refused: np.ndarray, limit: int) -> list[str]:
+        """At most ``limit`` of these nodes: those with the largest free memory on a card that the pod would take."""
+        keys = self._cluster.ranks()[refused]
+        if self._judged is not None:
+            columns, failed = self._judged
+            free = np.max(columns.free_memory, axis=0, where=(failed & _NEVER) == 0, initial=-1)
+            keys += free[refused].astype(np.int64) << 32
+        top = np.argpartition(keys, -limit)[-limit:] if len(keys) > limit else np.arange(len(keys))
+        return list(filter(None, self._cluster.names[refused[top[np.argsort(-keys[top])]]]))
+
     def _histograms(self, where: np.ndarray) -> np.ndarray:
         if len(self._asks) == 1 and self._judged is not None and not self._limits.admitted:
             columns, failed = self._judged
@@ -355,6 +370,8 @@ class Query:
 
 
 QUOTA_BIT: Final = np.uint16(QUOTA)
+_NEVER: Final = np.uint16(ABSENT | UNHEALTHY | CORDONED | TYPE | UUID)
+"""Checks that a card fails however much of it becomes free."""
 
 _FITS: Final = -2
 """Result of placing a pod on a node where it fits. `NOT_ENOUGH_CARDS` is the only negative histogram."""

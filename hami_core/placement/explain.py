@@ -43,6 +43,7 @@ class Explanation:
     Attributes:
         node: The node.
         container: The first container that does not fit; empty when no device was looked at.
+        family: Common word of the devices that it asks for.
         needs: What it asks for, in words.
         reasons: One for each device that does not fit, or one for the whole node; empty: the pod fits.
         cards: Number of devices of the family on the node.
@@ -59,6 +60,7 @@ class Explanation:
     quota: str = ""
     refused_combination: RefusedCombination | None = None
     earlier: bool = False
+    family: str = ""
 
 
 def of_node(node: str, word: str) -> Explanation:
@@ -86,7 +88,7 @@ def explain(node: str, cards: Mapping[str, Sequence[Card]], plan: Plan, quota: Q
     where = f"node {node}, container {placed.container}"
     if placed.word:
         found = Reason(placed.word, "", ask.request.count, len(family), where)
-        return Explanation(node, placed.container, _needs_text(ask), (found,), len(family))
+        return Explanation(node, placed.container, _needs_text(ask), (found,), len(family), family=placed.family)
     by_quota = None
     if quota is not None and reasons.QUOTA_NOT_FIT in placed.counts:
         by_quota = _quota_reason(plan, ask, quota, max(card.device.usable_mib for card in family))
@@ -119,20 +121,23 @@ def text(explanations: Sequence[Explanation]) -> str:
     return "\n".join(subject + _sentence(group) for subject, group in sentences.items())
 
 
+def of_nodes(names: Sequence[str], word: str) -> str:
+    """The sentence for whole nodes that are refused for one reason, such as ``n1: refuses: node unregistered (…)``."""
+    return f"{names[0] if len(names) == 1 else f'{len(names)} nodes'}: {_node_phrase(Reason(word), '')}"
+
+
 def _sentence(group: Sequence[Explanation]) -> str:
     cards = sum(one.cards for one in group)
-    every = [reason for one in group for reason in one.reasons]
     combined = {
         (one.node, device) for one in group if one.refused_combination for device in one.refused_combination.devices
     }
     by_card = [r for one in group for r in one.reasons if r.device and (one.node, r.device) not in combined]
     others: dict[str, int] = {}
-    for reason in every:
-        if not reason.device:
-            words = (
-                f"has only {_plural(reason.available)}" if reason.available is not None else f"refuses: {reason.code}"
-            )
-            others[words] = others.get(words, 0) + 1
+    for one in group:
+        for reason in one.reasons:
+            if not reason.device:
+                words = _node_phrase(reason, one.family)
+                others[words] = others.get(words, 0) + 1
     where = f"{group[0].node}'s" if len(group) == 1 else f"the {cards} cards on {len(group)} nodes"
     parts = []
     phrases = _phrases(by_card, cards, len(group)) + _combination_phrases(group)
@@ -146,6 +151,26 @@ def _sentence(group: Sequence[Explanation]) -> str:
     return "; ".join(parts)
 
 
+_NODE_HINTS: Final = {
+    reasons.NODE_UNREGISTERED: (
+        "no agent has registered devices there: check the node's labels and kubectl get ds, or run hami doctor"
+    ),
+    reasons.NODE_USAGE_UNAVAILABLE: (
+        "a vendor could not read what the node registered: see the scheduler's log, or run hami doctor"
+    ),
+}
+"""What HAMi's words about a whole node mean, and what to do."""
+
+
+def _node_phrase(reason: Reason, family: str) -> str:
+    if reason.available == 0:
+        return f"has no {family} cards"
+    if reason.available is not None:
+        return f"has only {_plural(reason.available)}"
+    hint = _NODE_HINTS.get(reason.code, "")
+    return f"refuses: {reason.code}" + (f" ({hint})" if hint else "")
+
+
 def _plural(number: int) -> str:
     return f"{number} card" if number == 1 else f"{number} cards"
 
@@ -157,7 +182,7 @@ MAX_CAUSES: Final = 3
 
 _WITH_CAUSE: Final = {
     reasons.CARD_NOT_HEALTH: "{n} not offered: {cause}",
-    reasons.CARD_TYPE_MISMATCH: "{n} of a model or mode the pod does not take: {cause}",
+    reasons.CARD_TYPE_MISMATCH: "{n} not matching the pod: {cause}",
 }
 """Reasons that need their cause: it shows whether the pod's author or an administrator has to act."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
 from typing import TYPE_CHECKING, Final
 
 from hami_core.kube.events import EventRecorder, reference
+from hami_core.placement.explain import of_nodes
 from hami_core.placement.quota_spec import Fault
 from hami_core.scheduler.unreadable import shown
-from hami_core.wire.reasons import parse_histogram
+from hami_core.wire.reasons import NODE_UNREGISTERED, parse_histogram
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SHOWN: Final = 5
 """Most node names that an event lists. HAMi lists all of them."""
 EXPLAINED: Final = 3
-"""Most nodes for which an event explains in amounts what is missing."""
+"""Most nodes for which an event explains in amounts what is missing: the nearest misses."""
 _QUOTA_REASONS: Final = {
     Fault.UNREADABLE: "QuotaUnreadable",
     Fault.UNENFORCED: "QuotaNotEnforced",
@@ -50,8 +50,10 @@ class PodEvents:
             self._recorder.record(target, "Warning", "FilteringFailed", f"{len(names)} nodes {word}({listed(names)})")
         total = len(outcome.refused)
         message = f"no available node, {total} nodes do not meet"
-        candidates = heapq.nsmallest(EXPLAINED, (name for names in by_reason.values() for name in names))
-        parts = [self._cluster.inventory.explain_text(wanted, name) for name in candidates]
+        nearest = outcome.refused.nearest(EXPLAINED)
+        parts = [self._cluster.inventory.explain_text(wanted, name) for name in nearest]
+        if unregistered := by_reason.get(NODE_UNREGISTERED):
+            parts.append(of_nodes(unregistered, NODE_UNREGISTERED))
         if parts:
             message += ": " + "; ".join(dict.fromkeys(parts))
         self._recorder.record(target, "Warning", "FilteringFailed", message)

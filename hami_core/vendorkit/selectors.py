@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hami_core.documents import one_line
 from hami_core.model import Reason
 from hami_core.wire import reasons
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from hami_core.model import DeviceKind, Family, Request, SelectorKeys
 
 
+SHOWN_CHARACTERS: Final = 80
+"""Most characters of a pod's annotation that a reason repeats."""
 WHOLE_DEVICE: Final = 100
 """Percent of one device's compute."""
 
@@ -45,21 +48,21 @@ def default_check_type(request: Request, kind: DeviceKind, family: Family) -> Re
     rule. A device that is given only as a whole card refuses a request for a part.
 
     Returns:
-        None to accept, else ``CardTypeMismatch``.
+        None to accept, else ``CardTypeMismatch``. Its ``detail`` names the model and the pod's rule.
 
     Example:
         >>> keys = SelectorKeys("acme.example/use", "acme.example/nouse")
         >>> acme = Family("ACME", Resources("acme.example/npu"), "hami.io/acme", type_selectors=(keys,))
         >>> picky = Request("ACME", 1, annotations={"acme.example/use": "x1"})
         >>> default_check_type(picky, DeviceKind("ACME", "Acme-X1"), acme)
-        >>> default_check_type(picky, DeviceKind("ACME", "Acme-X2"), acme).code
-        'CardTypeMismatch'
+        >>> default_check_type(picky, DeviceKind("ACME", "Acme-X2"), acme).detail
+        'model Acme-X2; the pod takes x1 (acme.example/use)'
     """
-    accepted = kind.family == request.family and all(
-        _type_accepted(request.annotations, pair, kind.type) for pair in family.type_selectors
-    )
-    if not accepted:
-        return Reason(reasons.CARD_TYPE_MISMATCH, detail=kind.type)
+    if kind.family != request.family:
+        return Reason(reasons.CARD_TYPE_MISMATCH, detail=f"model {kind.type}")
+    for pair in family.type_selectors:
+        if rule := _type_refusal(request.annotations, pair, kind.type):
+            return Reason(reasons.CARD_TYPE_MISMATCH, detail=f"model {kind.type}; the pod {rule}")
     if kind.whole_only and not _asks_whole(request, kind.whole_mib):
         detail = f"{kind.whole_only}: given as a whole only; ask for all of its memory and for 0 or 100 % of its cores"
         return Reason(reasons.CARD_TYPE_MISMATCH, detail=detail)
@@ -90,9 +93,14 @@ def _uuid_accepted(annotations: Mapping[str, str], pair: SelectorKeys, device_id
     return (not use or device_id in use) and device_id not in nouse
 
 
-def _type_accepted(annotations: Mapping[str, str], pair: SelectorKeys, model: str) -> bool:
+def _type_refusal(annotations: Mapping[str, str], pair: SelectorKeys, model: str) -> str:
+    """The annotation that refuses a model, in words; empty: none does."""
     use, nouse = _rule(annotations, pair.use), _rule(annotations, pair.nouse)
-    return (not use or _matches(use, model)) and not _matches(nouse, model)
+    if use and not _matches(use, model):
+        return f"takes {one_line(annotations[pair.use], SHOWN_CHARACTERS)} ({pair.use})"
+    if _matches(nouse, model):
+        return f"refuses {one_line(annotations[pair.nouse], SHOWN_CHARACTERS)} ({pair.nouse})"
+    return ""
 
 
 def _rule(annotations: Mapping[str, str], key: str) -> list[str]:

@@ -139,11 +139,16 @@ def _refusals(world: World, label: str, rounds: int, *, budget: bool) -> list[Fi
         outcome = world.inventory.filter(world.request(counts, size=10**6), world.names)
         outcome.refused.json()
 
+    def nearest() -> None:
+        outcome.refused.nearest(3)
+
+    outcome = world.inventory.filter(world.request([1], size=10**6), world.names)
     one = timings(lambda: call([8]), rounds)
     two = timings(lambda: call([8, 8]), rounds)
     return [
         *p50_p99(BENCH, f"{label}, nothing fits, reasons written", one, budget_ms=SEVERAL_MS if budget else None),
         *p50_p99(BENCH, f"{label}, nothing fits, 2 containers, reasons written", two),
+        *p50_p99(BENCH, f"{label}, nothing fits, the three nearest misses alone", timings(nearest, rounds)),
     ]
 
 

@@ -318,6 +318,58 @@ def test_explanations_name_amounts():
     assert "quota leaves 1000" in made.explain_text(pod("b", 2000), "n1")
 
 
+def test_node_without_the_family_is_said_to_have_none():
+    made = inventory("n1")
+    made.set_node(NodeFacts("other"), {"ACME": devices("other", family="ACME")})
+    made.set_node(NodeFacts("single"), {"NVIDIA": devices("single", 1)})
+    assert made.explain_text(pod("b", 100), "other").endswith("; other: has no NVIDIA cards")
+    assert made.explain_text(pod("b", 100, cards=2), "single").endswith("; single: has only 1 card")
+
+
+def test_unregistered_node_names_what_to_check():
+    told = inventory("n1").explain_text(pod("b", 100), "bare")
+    assert told.startswith("bare: refuses: node unregistered (no agent has registered devices there: ")
+    assert "kubectl get ds" in told
+    assert "hami doctor" in told
+
+
+@pytest.mark.parametrize(
+    ("selector", "told"),
+    [
+        ({"nvidia.com/use-gputype": "NVIDIA-T4X, A100"}, "the pod takes NVIDIA-T4X, A100 (nvidia.com/use-gputype)"),
+        ({"nvidia.com/nouse-gputype": "t4"}, "the pod refuses t4 (nvidia.com/nouse-gputype)"),
+        ({"nvidia.com/use-gputype": "x" * 500}, f"the pod takes {'x' * 80} (nvidia.com/use-gputype)"),
+    ],
+)
+def test_model_mismatch_names_the_model_and_the_rule(selector, told):
+    made = inventory("n1", count=2)
+    text = made.explain_text(pod("b", 100, annotations=selector), "n1")
+    assert text.endswith(f"of n1's 2 cards 2 not matching the pod: model NVIDIA-T4; {told}")
+
+
+def test_nearest_miss_has_the_most_memory_free():
+    made = inventory("a", "b", "c", "d")
+    made.set_node(NodeFacts("wrong-model"), {"NVIDIA": devices("wrong-model", memory_mib=20000, type="NVIDIA-A100")})
+    made.set_node(NodeFacts("broken"), {"NVIDIA": devices("broken", memory_mib=20000, healthy=False)})
+    for node, taken in (("a", 9000), ("b", 3000), ("d", 1000)):
+        made.book(pod(node, taken), node)
+    picky = pod("p", 18000, annotations={"nvidia.com/use-gputype": "T4"})
+    refused = made.filter(picky, [*made.node_names(), "bare"]).refused
+    assert len(refused) == 7
+    assert refused.nearest(3) == ["c", "d", "b"]
+    assert refused.nearest(9) == ["c", "d", "b", "a", "broken", "wrong-model"]
+
+
+def test_nearest_misses_include_closed_nodes_last():
+    made = inventory("a", "b", "c")
+    made.bar_node("a", {"NVIDIA": "its agent is away"})
+    made.set_node(NodeFacts("b"), {"NVIDIA": devices("b")}, closed=True)
+    refused = made.filter(pod("p", 99000), ["a", "b", "c", "bare"]).refused
+    assert refused.nearest(2) == ["c", "a"]
+    assert refused.nearest(5) == ["c", "a", "b"]
+    assert made.filter(pod("p", 99000, cards=5), ["c"]).refused.nearest(3) == ["c"]
+
+
 def test_explaining_changes_nothing():
     made = inventory("n1")
     made.hold(pod("a", 10000), "n1", until=15.0)

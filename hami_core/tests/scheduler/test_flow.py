@@ -91,6 +91,22 @@ async def test_nothing_fits_is_one_short_reason_for_each_node(server, start):
     assert "2 nodes CardInsufficientMemory(n1,n2)" in messages
 
 
+async def test_event_explains_the_nearest_misses_first(server, start):
+    names = await put_nodes(server, *(f"n{i:02d}" for i in range(60)), memory=1000)
+    names += await put_nodes(server, "z1", cards=1, memory=19_000) + await put_nodes(server, "z2", memory=12_000)
+    client = await start()
+    p = await server.put("pods", pod("a", mem=20_000))
+    await client.filter(p, [*names, "cpu-1", "cpu-2"])
+    await client.scheduler.recorder.flush()
+    (told,) = (e["message"] for e in server.objects["events"].values() if "do not meet" in e["message"])
+    needs = "container c needs 20000 MiB and 10 % of the cores on one card"
+    assert told.startswith(
+        f"no available node, 64 nodes do not meet: {needs}; of z1's 1 card the freest has 19000 MiB free; "
+        f"{needs}; of z2's 2 cards the freest has 12000 MiB free; {needs}; of n00's"
+    )
+    assert "; 2 nodes: refuses: node unregistered (no agent has registered devices there: " in told
+
+
 async def test_a_hold_keeps_the_next_pod_from_the_same_slice(server, start):
     names = await put_nodes(server, "n1", cards=1)
     client = await start()

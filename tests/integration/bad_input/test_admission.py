@@ -151,8 +151,8 @@ async def test_known_policies_give_no_warning(scene):
 async def test_pod_whose_selector_matches_nothing_waits_with_reason(checked_scene):
     selections = {
         "by-id": ({"nvidia.com/use-gpuuuid": ",,;;'../../etc\u0000\u202e" * 1000}, "excluded by the ids the pod names"),
-        "by-type": ({"nvidia.com/use-gputype": "[[[{{{***"}, "of a model or mode the pod does not take"),
-        "by-mode": ({"nvidia.com/vgpu-mode": "warp"}, "of a model or mode the pod does not take"),
+        "by-type": ({"nvidia.com/use-gputype": "[[[{{{***"}, "the pod takes [[[{{{*** (nvidia.com/use-gputype)"),
+        "by-mode": ({"nvidia.com/vgpu-mode": "warp"}, "mode hami-core; the pod takes warp (nvidia.com/vgpu-mode)"),
     }
     for name, (chosen, _) in selections.items():
         body = pod(name, [container("main", 1000)])

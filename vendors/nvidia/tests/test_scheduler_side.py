@@ -257,7 +257,7 @@ def test_the_scheduler_side_loads_no_driver_library() -> None:
         (None, "mig", None),
         ("hami-core", "hami-core", None),
         ("hami-core,mig", "mig", None),
-        ("hami-core", "mig", "mode mig"),
+        ("hami-core", "mig", "mode mig; the pod takes hami-core (nvidia.com/vgpu-mode)"),
         ("", "", None),
         ("", "hami-core", "mode hami-core, nvidia.com/vgpu-mode is empty: name the modes to accept, or leave it out"),
         ("", "mig", "mode mig, nvidia.com/vgpu-mode is empty: name the modes to accept, or leave it out"),

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from hami_core import Capability, Family, Grade, Reason, Resources, SelectorKeys, Support, vendorkit
+from hami_core.documents import one_line
 from hami_nvidia import mig, topology
 from hami_nvidia.neighbours import DOCTOR
 from hami_nvidia.request import NUMA_BIND
@@ -111,5 +112,8 @@ def check_type(request: Request, kind: DeviceKind, served: Family) -> Reason | N
     wanted = request.annotations.get(VGPU_MODE)
     if vendorkit.mode_accepted(wanted, kind.mode):
         return None
-    empty = "" if wanted and wanted.strip() else f", {VGPU_MODE} is empty: name the modes to accept, or leave it out"
-    return Reason(vendorkit.CARD_TYPE_MISMATCH, detail=f"mode {kind.mode}{empty}")
+    if wanted and wanted.strip():
+        rule = f"; the pod takes {one_line(wanted, 80)} ({VGPU_MODE})"
+    else:
+        rule = f", {VGPU_MODE} is empty: name the modes to accept, or leave it out"
+    return Reason(vendorkit.CARD_TYPE_MISMATCH, detail=f"mode {kind.mode}{rule}")

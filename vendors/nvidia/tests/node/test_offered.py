@@ -139,7 +139,7 @@ def test_a_driver_without_memory_info_v2_reserves_nothing(nvml, state, error, an
         (
             {"compute": "exclusive_process"},
             {},
-            "1 of a model or mode the pod does not take: compute mode EXCLUSIVE_PROCESS: given as a whole only",
+            "1 not matching the pod: compute mode EXCLUSIVE_PROCESS: given as a whole only",
         ),
     ],
 )

@@ -1,0 +1,1 @@
+**Explanations.** A pending pod's event explains the nearest misses first instead of the first nodes by name. It says what `node unregistered` means, which model or mode a pod excludes, and by which annotation. A refusal for `spec.nodeName` or a privileged container comes with a warning that says what to do.
