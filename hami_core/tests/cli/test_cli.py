@@ -146,3 +146,26 @@ def test_defaults_in_help_are_durations_that_flags_accept():
     assert "e+0" not in told
     done = hami("scheduler", "--signing-key-lifetime=90d", "--kubeconfig=/nonexistent")
     assert "duration" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("plugins",), 0),
+        (("manifests", "--kube-version=1.36.3"), 0),
+        (("manifests", "--set", "a"), 1),
+        (("conformance", "nobody"), 1),
+        (("demo", "--vendor", "nobody"), 1),
+        (("scheduler", "--no-such-flag"), 1),
+        (("doctor", "--on-node", "--proc-dir", "/nonexistent"), 1),
+        (("doctor", "--kubeconfig", "/nonexistent"), 2),
+        (("doctor", "--no-such-option"), 2),
+        (("manifests", "--no-such-option"), 2),
+        (("plugins", "extra"), 2),
+        (("conformance",), 2),
+        (("demo", "--gpu", "imagined"), 2),
+        (("no-such-command",), 2),
+    ],
+)
+def test_exit_status_is_as_documented(words, status):
+    assert hami(*words).returncode == status
