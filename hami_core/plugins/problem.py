@@ -8,10 +8,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from hami_core.errors import HamiError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hami_core.errors import HamiError
     from hami_core.plugins.discovery import Source
 
 log = logging.getLogger("hami.plugins")
@@ -94,7 +95,8 @@ class Reporter:
             self._kinds[problem.plugin, problem.hook, kind] += 1
             count = self._kinds[problem.plugin, problem.hook, kind]
         if str(count).strip("0") == "1":
-            log.error("%s (occurrence %d)", problem, count, exc_info=cause if count == 1 else None)
+            foreseen = isinstance(cause, HamiError)  # raised on purpose, so its text says everything
+            log.error("%s (occurrence %d)", problem, count, exc_info=cause if count == 1 and not foreseen else None)
         if count == 1:
             self._observe(problem)
 

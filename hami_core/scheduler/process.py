@@ -15,7 +15,7 @@ import structlog
 import uvloop
 
 from hami_core._version import __version__
-from hami_core.errors import KubeError
+from hami_core.errors import HamiError, KubeError
 from hami_core.http import tls
 from hami_core.http.health import Health
 from hami_core.http.metrics import metrics_route
@@ -268,7 +268,13 @@ class Scheduler:
     def _ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or (error := task.exception()) is None:
             return
-        log.error("a task failed, the process ends", task=task.get_name(), exc_info=error)
+        foreseen = isinstance(error, HamiError)  # its text says everything
+        log.error(
+            "a task failed, the process ends",
+            task=task.get_name(),
+            error=str(error),
+            exc_info=None if foreseen else error,
+        )
         self._failure = error
         self._stopping.set()
 

@@ -22,6 +22,7 @@ from hami_core import (
     ContainerSlices,
     ContainerSpec,
     Device,
+    DeviceError,
     DeviceKind,
     Mutation,
     NodeContext,
@@ -376,6 +377,15 @@ def test_repeated_failures_are_counted_and_logged_sparsely(caplog):
             check(REQUEST, f"d{position}")
     assert both.reporter.failures == {("one", "check_uuid"): 1000}
     assert [record.args[-1] for record in caplog.records] == [1, 10, 100, 1000]
+
+
+@pytest.mark.parametrize(("error", "traced"), [(DeviceError("is the driver loaded?"), False), (OSError("odd"), True)])
+def test_only_unforeseen_failures_are_logged_with_a_traceback(caplog, error, traced):
+    check = loaded(vendor_with(check_uuid=broken(error))).rules()[0].check_uuid
+    with caplog.at_level(logging.ERROR, "hami.plugins"):
+        check(REQUEST, "d0")
+    assert str(error) in caplog.text
+    assert ("Traceback" in caplog.text) is traced
 
 
 def test_arguments_can_be_taken_by_name_in_any_number():
