@@ -1,8 +1,7 @@
-"""Warnings in the admission answer. Pure.
+"""Warnings in the admission answer: valid requests that their author can hardly mean. Pure.
 
-Most are about valid requests that their author can hardly mean. Such a request is accepted as HAMi accepts it; a
-warning never refuses. The others add the fix to a refusal whose message is HAMi's. A warning travels in an HTTP header
-and is cut there. So every text is ASCII, short and free of double quotes.
+Such a request is accepted as HAMi accepts it; a warning never refuses. It travels in an HTTP header and is cut there.
+So every text is ASCII, short and free of double quotes.
 """
 
 from __future__ import annotations
@@ -21,20 +20,6 @@ if TYPE_CHECKING:
 
 SMALL_MIB: Final = 300
 """No useful program runs with less: a CUDA context and its code take about 100 to 500 MiB of a card."""
-
-ON_NODE_NAME: Final = (
-    "pod: spec.nodeName bypasses the scheduler, so no devices can be booked: remove it, and choose the node by "
-    "spec.nodeSelector kubernetes.io/hostname"
-)
-"""Why a pod that names its node is refused."""
-
-
-def on_privileged(container: str) -> str:
-    """Why a pod with a privileged container is refused."""
-    return (
-        f"container {container}: securityContext.privileged shows it every device of the node: remove it, or request "
-        "the devices in a pod of their own"
-    )
 
 
 def on_policies(annotations: Mapping[str, str]) -> Iterator[str]:

@@ -30,7 +30,15 @@ log = structlog.get_logger(__name__)
 
 NO_CONTAINERS: Final = "pod has no containers"
 OTHER_SCHEDULER: Final = "pod already has different scheduler assigned"
-NODE_ASSIGNED: Final = "pod has node assigned"
+NODE_ASSIGNED: Final = (
+    "pod has node assigned (spec.nodeName bypasses the scheduler, so no devices can be booked: remove it, and choose "
+    "the node by spec.nodeSelector kubernetes.io/hostname)"
+)
+"""HAMi's words, then the fix. A ReplicaSet's event shows the message only, so the fix is no warning."""
+_PRIVILEGED_FIX: Final = (
+    "(it would see every device of the node: remove securityContext.privileged, or request the devices in a pod "
+    "without that container)"
+)
 SYNC_WAIT_S: Final = 5.0
 """How long a review waits for the first sync. The API server waits 10 s for our answer."""
 EPHEMERAL: Final = "ephemeralcontainers"
@@ -44,11 +52,7 @@ _document = msgspec.json.Decoder(dict[str, Any])
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer to one review.
-
-    A refusal has a code; a permission may have a patch. Both may have warnings for the user. HAMi's own words of a
-    refusal stay as they are, and a warning then says what to do.
-    """
+    """The answer to one review. A refusal has a code; a permission may have a patch and warnings for the user."""
 
     allowed: bool
     message: str = ""
@@ -135,12 +139,11 @@ class Webhook:
         if asks:
             privileged = next((s.name for s in pods.container_specs(pod) if s.privileged), "")
             if privileged:
-                warning = admission_warnings.on_privileged(privileged)
-                return Verdict(False, f"container {privileged} is privileged", 403, warnings=(warning,))
+                return Verdict(False, f"container {privileged} is privileged {_PRIVILEGED_FIX}", 403)
             if self._scheduler_name:
                 after["spec"]["schedulerName"] = self._scheduler_name
                 if pod.spec.node_name:
-                    return Verdict(False, NODE_ASSIGNED, 403, warnings=(admission_warnings.ON_NODE_NAME,))
+                    return Verdict(False, NODE_ASSIGNED, 403)
         wanted = self._wanted(after, namespace)
         refusal = self._over_quota(wanted)
         if refusal:
