@@ -271,12 +271,13 @@ def gen(session: nox.Session) -> None:
 
 @nox.session(tags=["gen"])
 def protos(session: nox.Session) -> None:
-    """Generate the Python code of the kubelet's gRPC interfaces."""
+    """Generate the Python code of the kubelet's gRPC interfaces and of the embedded cluster's protobuf messages."""
     # Generated code needs the protobuf and grpcio that made it, or later ones: use the oldest that `hami` accepts.
     session.install("grpcio-tools==1.74.0", "mypy-protobuf==5.1.0")
     kinds = ("--python_out=.", "--grpc_python_out=.", "--mypy_out=quiet:.", "--mypy_grpc_out=quiet:.")
     files = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("hami_core/agent/proto/*.proto"))
     session.run("python", "-m", "grpc_tools.protoc", "-I.", *kinds, *files)
+    session.run("python", "-m", "grpc_tools.protoc", "-I.", "--python_out=.", "hami_core/sim/proto/kubernetes.proto")
 
 
 @nox.session

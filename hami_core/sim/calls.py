@@ -8,9 +8,11 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from hami_core.sim.resources import BY_PATH, Resource, bad_request, not_allowed, unserved
+from hami_core.sim.resources import BY_PATH, PROTOBUF, Resource, bad_request, not_allowed, unserved
 
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+"""WebSocket protocols of ``pods/exec``, best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +89,15 @@ async def read_body(request: web.Request, *, optional: bool = False, of: tuple[t
     """The request's JSON body.
 
     Raises:
-        ApiError: 400 if the body is not JSON or has another type.
+        ApiError: 400 if the body is malformed or has another type, 415 for a kind that protobuf does not bring here.
     """
     data = await request.read()
     if optional and not data:
         return {}
+    if request.content_type == PROTOBUF:
+        from hami_core.sim import protobuf  # noqa: PLC0415 - few servers need its many messages
+
+        return protobuf.decode(data)
     try:
         body = orjson.loads(data)
     except orjson.JSONDecodeError as error:

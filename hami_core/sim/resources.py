@@ -9,6 +9,9 @@ from typing import Any
 Object = dict[str, Any]
 """A Kubernetes object as plain JSON."""
 
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+"""Media type of a Kubernetes object in protobuf."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resource:
@@ -25,6 +28,7 @@ class Resource:
         fields: Field-selector keys in addition to ``metadata.name`` and ``metadata.namespace``.
         unconditional: Whether a replacement may leave out the version that it replaces.
         made_by_update: Whether replacing a missing object creates it.
+        scale: Whether `/scale` is a subresource.
     """
 
     group: str
@@ -37,6 +41,7 @@ class Resource:
     fields: tuple[str, ...] = ()
     unconditional: bool = True
     made_by_update: bool = False
+    scale: bool = False
 
     @property
     def api_version(self) -> str:
@@ -76,6 +81,9 @@ RESOURCES = (
     Resource("", "v1", "services", "Service", namespaced=True, short=("svc",), status=True),
     Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", namespaced=True),
     Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True, short=("ds",), status=True),
+    Resource("apps", "v1", "deployments", "Deployment", namespaced=True, short=("deploy",), status=True, scale=True),
+    Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True, short=("rs",), status=True, scale=True),
+    Resource("batch", "v1", "jobs", "Job", namespaced=True, status=True),
     Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False),
     Resource(
         "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration",
@@ -95,6 +103,11 @@ BY_PATH = {(r.group, r.version, r.plural): r for r in RESOURCES}
 PODS = BY_PATH["", "v1", "pods"]
 NODES = BY_PATH["", "v1", "nodes"]
 NAMESPACES = BY_PATH["", "v1", "namespaces"]
+DEPLOYMENTS = BY_PATH["apps", "v1", "deployments"]
+REPLICA_SETS = BY_PATH["apps", "v1", "replicasets"]
+JOBS = BY_PATH["batch", "v1", "jobs"]
+WORKLOADS = (DEPLOYMENTS, REPLICA_SETS, JOBS)
+"""The resources that have a controller here."""
 QUOTAS = BY_PATH["", "v1", "resourcequotas"]
 WEBHOOKS = BY_PATH["admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations"]
 
@@ -169,6 +182,20 @@ def not_allowed() -> ApiError:
     error = ApiError(405, "MethodNotAllowed", text)
     error.details = {}
     return error
+
+
+def unsupported_type(why: str = "") -> ApiError:
+    """415: the body's type, or its kind in this type, is not taken."""
+    text = "415: Unsupported Media Type"
+    error = ApiError(415, "UnsupportedMediaType", f"{text}: {why}" if why else text)
+    error.details = {}
+    return error
+
+
+def unserved_part(what: str, instead: str = "") -> ApiError:
+    """501: Kubernetes has this, the embedded cluster does not."""
+    text = f"the embedded cluster does not serve {what}{f'; {instead}' if instead else ''}"
+    return ApiError(501, "NotImplemented", text)
 
 
 def conflict(resource: Resource, name: str, why: str, *, subresource: str = "") -> ApiError:

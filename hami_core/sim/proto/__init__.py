@@ -1,0 +1,1 @@
+"""Messages of Kubernetes' API in protobuf, generated; README.md says how."""
