@@ -3,6 +3,9 @@
 ``python -I -S launch.py FOLDER`` reads ``spec.json`` in the folder. It writes ``state.json`` once the process runs and
 ``exit.json`` when it has ended. The shim outlives the kubelet. SIGTERM to the shim ends the container at once.
 
+``python -I -S launch.py --enter FOLDER tty|"" COMMAND…`` runs a further command in the running container of a folder.
+It ends with the command's exit code. SIGTERM, or the end of its parent process, ends the command and its children.
+
 The process gets a mount namespace of its own, with these mounts:
 
 - an overlay of the host's root, whose changes stay in memory,
@@ -67,6 +70,12 @@ def _write(folder: str, name: str, content: Spec) -> None:
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(content, file)
     os.replace(path + ".new", path)
+
+
+def _read(folder: str, name: str) -> Spec:
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
+        found: Spec = json.load(file)
+    return found
 
 
 def claim(folder: str, pid: int) -> bool:
@@ -317,9 +326,9 @@ def _child(folder: str, spec: Spec, ready: int, go: int) -> NoReturn:
         os.setsid()
         reduced = spec["mode"] == "reduced"
         root = _make_links(folder, spec) if reduced else _make_root(folder, spec)
-        _write(
-            folder, "config.json", {"ociVersion": "1.2.0", "root": {"path": root}, "annotations": spec["annotations"]}
-        )
+        process = {"args": spec["args"], "env": [f"{k}={v}" for k, v in spec["env"].items()], "cwd": spec["cwd"]}
+        config = {"ociVersion": "1.2.0", "root": {"path": root}, "process": process}
+        _write(folder, "config.json", {**config, "annotations": spec["annotations"]})
         os.write(ready, b"+")
         if not os.read(go, 1):
             os._exit(1)
@@ -412,8 +421,7 @@ def _start(folder: str, spec: Spec) -> int:
 
 def main(folder: str) -> None:
     """Runs the container of a folder until it ends."""
-    with open(os.path.join(folder, "spec.json"), encoding="utf-8") as file:
-        spec: Spec = json.load(file)
+    spec = _read(folder, "spec.json")
     if not claim(folder, os.getpid()):
         return
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -432,5 +440,55 @@ def main(folder: str) -> None:
     _run_hooks(spec, ("poststop",), 0, folder, folder)
 
 
+# ---- further commands in a running container
+
+
+def _join(pid: int) -> None:
+    """Enters the mount namespace and the root of a container's process."""
+    root = os.open(f"/proc/{pid}/root", os.O_PATH)
+    for name, kind in (("user", _CLONE_NEWUSER), ("mnt", _CLONE_NEWNS)):
+        if os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}"):
+            _check(_LIBC.setns(os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY), kind), f"setns {name}")
+    os.fchdir(root)
+    os.chroot(".")
+
+
+def _command(folder: str, command: list[str], *, tty: bool) -> NoReturn:
+    """Becomes the command, with the environment of the container's process. Never returns."""
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.setsid()
+        process = _read(folder, "config.json")["process"]
+        env = dict(e.split("=", 1) for e in process["env"])
+        if tty:
+            import fcntl  # noqa: PLC0415 - only terminals need them
+            import termios  # noqa: PLC0415
+
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            env.setdefault("TERM", "xterm")
+        if _read(folder, "spec.json")["mode"] != "reduced":
+            _join(_read(folder, "state.json")["pid"])
+        os.chdir(process["cwd"])
+        os.execvpe(command[0], command, env)  # noqa: S606 - the user's own command
+    except BaseException as error:  # noqa: BLE001 - everything is reported on standard error
+        os.write(2, f"exec failed: {command[0]!r}: {error}\n".encode())
+    os._exit(127)
+
+
+def enter(folder: str, command: list[str], *, tty: bool) -> int:
+    """Runs a command in the running container of a folder. Returns its exit code."""
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, _end_all)
+    pid = os.fork()
+    if pid == 0:
+        _command(folder, command, tty=tty)
+    for number in (0, 1, 2):
+        os.close(number)  # so that readers see the end when the command has ended
+    return _await_exit(pid)
+
+
 if __name__ == "__main__":
+    if sys.argv[1] == "--enter":
+        os._exit(enter(sys.argv[2], sys.argv[4:], tty=sys.argv[3] == "tty"))
     main(sys.argv[1])

@@ -1,4 +1,4 @@
-"""The kubelet's process: it keeps the node object, admits pods one at a time and serves logs."""
+"""The kubelet's process: it keeps the node object, admits pods one at a time and serves logs and exec."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aiohttp import web
 
 from hami_core.sim import process
 from hami_core.sim.client import CallError, Client
-from hami_core.sim.kubelet import containers
+from hami_core.sim.kubelet import containers, execute
 from hami_core.sim.kubelet.devices import DeviceError, DeviceManager
 from hami_core.sim.kubelet.podresources import PodResources
 from hami_core.sim.kubelet.pods import Node, PodWorker, Times
@@ -248,17 +248,30 @@ class Kubelet:
     def _logs_app(self) -> web.Application:
         app = web.Application()
         app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
+        app.router.add_get("/exec/{namespace}/{pod}/{container}", self._exec)
         return app
 
-    async def _logs(self, request: web.Request) -> web.StreamResponse:
+    def _attempts(self, request: web.Request) -> list[containers.Container]:
+        """All attempts at the container that a request names, oldest first."""
         names = request.match_info
         for uid, pod in self._known.items():
             meta = pod["metadata"]
             if (meta["namespace"], meta["name"]) == (names["namespace"], names["pod"]):
-                known = containers.attempts(self._given.root / "pods", uid, names["container"])
-                known = known[:-1] if request.query.get("previous") == "true" else known
-                if known and (known[-1].folder / "log").exists():
-                    return await self._send_log(request, known[-1])
+                return containers.attempts(self._given.root / "pods", uid, names["container"])
+        return []
+
+    async def _exec(self, request: web.Request) -> web.StreamResponse:
+        names, known = request.match_info, self._attempts(request)
+        if known and known[-1].state and not known[-1].exit:
+            return await execute.serve(request, known[-1])
+        text = f"container {names['container']!r} in pod {names['pod']!r} is not running"
+        return web.Response(status=400, text=text)
+
+    async def _logs(self, request: web.Request) -> web.StreamResponse:
+        names, known = request.match_info, self._attempts(request)
+        known = known[:-1] if request.query.get("previous") == "true" else known
+        if known and (known[-1].folder / "log").exists():
+            return await self._send_log(request, known[-1])
         text = f"container {names['container']!r} in pod {names['pod']!r} is waiting to start"
         return web.Response(status=400, text=text)
 
