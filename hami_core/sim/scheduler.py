@@ -1,4 +1,8 @@
-"""The kube-scheduler loop: it filters nodes for one pod after the other, and binds in separate tasks."""
+"""The kube-scheduler loop: it filters nodes for one pod after the other, and binds in separate tasks.
+
+A cluster has its own scheduler beside one that calls extenders. So this loop also places the pods of
+``default-scheduler`` if its configuration does not name it, and asks no extender about them.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +45,8 @@ class Scheduler:
     def __init__(self, client: Client, config: Object, session: aiohttp.ClientSession) -> None:
         self._client = client
         self._names = {p.get("schedulerName") or _NAME for p in config.get("profiles") or [{}]}
+        self._served = {*self._names, _NAME}
         self._extenders = [Extender(e, session) for e in config.get("extenders") or []]
-        self._ignored = {name for e in self._extenders for name in e.ignored}
         initial = seconds(config.get("podInitialBackoffSeconds"), 1.0)
         self._queue = Queue(initial, seconds(config.get("podMaxBackoffSeconds"), 10.0))
         self._nodes: dict[str, Object] = {}
@@ -96,10 +100,14 @@ class Scheduler:
     def _wanted(self, pod: Object) -> bool:
         meta, spec = pod["metadata"], pod["spec"]
         return (
-            spec.get("schedulerName") in self._names
+            spec.get("schedulerName") in self._served
             and not meta.get("deletionTimestamp")
             and not spec.get("schedulingGates")
         )
+
+    def _extenders_for(self, pod: Object) -> list[Extender]:
+        """The extenders that may be asked about a pod: none if it names the cluster's own scheduler."""
+        return self._extenders if pod["spec"]["schedulerName"] in self._names else []
 
     # ---- one pod after the other
 
@@ -141,7 +149,7 @@ class Scheduler:
                 if self._fits_when_empty(pod, node, reasons):
                     hopeful.add(name)
         left = sorted(nodes.keys() - why.keys())
-        for extender in self._extenders:
+        for extender in self._extenders_for(pod):
             if not left or not extender.does("filter") or not extender.interested(pod):
                 continue
             try:
@@ -193,7 +201,8 @@ class Scheduler:
         free = amounts((node.get("status") or {}).get("allocatable"))
         if len(there) + 1 > free.get("pods", Fraction(110)):
             return ["Too many pods"]
-        needs = {k: v for k, v in requests(pod).items() if v and k not in self._ignored}
+        ignored = {name for e in self._extenders_for(pod) for name in e.ignored}
+        needs = {k: v for k, v in requests(pod).items() if v and k not in ignored}
         if not needs:
             return []
         used: Counter[str] = Counter()
@@ -202,7 +211,7 @@ class Scheduler:
         return [f"Insufficient {k}" for k, v in sorted(needs.items()) if v + used[k] > free.get(k, Fraction(0))]
 
     async def _best(self, pod: Object, nodes: dict[str, Object], left: list[str]) -> str:
-        asked = [e for e in self._extenders if e.does("prioritize") and e.interested(pod)]
+        asked = [e for e in self._extenders_for(pod) if e.does("prioritize") and e.interested(pod)]
         answers = await asyncio.gather(*(e.prioritize(pod, nodes, left) for e in asked), return_exceptions=True)
         total = dict.fromkeys(left, 0)
         for extender, answer in zip(asked, answers, strict=True):
@@ -220,7 +229,7 @@ class Scheduler:
     async def _bind(self, waiting: Waiting, moves: int, node: str) -> None:
         pod = waiting.pod
         meta = pod["metadata"]
-        binder = next((e for e in self._extenders if e.does("bind") and e.interested(pod)), None)
+        binder = next((e for e in self._extenders_for(pod) if e.does("bind") and e.interested(pod)), None)
         try:
             if binder:
                 await binder.bind(pod, node)

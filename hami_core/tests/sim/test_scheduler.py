@@ -58,6 +58,19 @@ async def test_extender_filters_scores_and_binds_pods(short_dir, kube, extender)
         assert extender.verbs()[3:] == ["filter", "bind"]
 
 
+async def test_default_schedulers_pods_run_without_the_extender(short_dir, kube, extender) -> None:
+    config = extender.config(managedResources=[])
+    config["profiles"] = [{"schedulerName": "other"}]
+    async with Cluster(short_dir, [NodeSpec("n1")], scheduler_config=config) as cluster, kube(cluster.url) as k:
+        await k.create("plain", [PLAIN])
+        await k.phase("plain", "Running")
+        assert extender.asked == []
+        extender.on_bind = binder(k, "extender")
+        await k.create("with-extender", [PLAIN], schedulerName="other")
+        await k.phase("with-extender", "Running")
+        assert extender.verbs() == ["filter", "bind"]
+
+
 async def test_refused_pod_is_reported_and_retried_after_an_event(short_dir, kube, extender) -> None:
     async with (
         Cluster(short_dir, [NodeSpec("n1"), NodeSpec("n2")], scheduler_config=extender.config()) as cluster,
