@@ -17,14 +17,27 @@ import aiohttp
 import orjson
 from aiohttp import web
 
-from hami_core.sim import admission, discovery, patch, policies, selection, strategy, tables
+from hami_core.sim import (
+    admission,
+    discovery,
+    kubelet_calls,
+    openapi,
+    patch,
+    policies,
+    selection,
+    strategy,
+    tables,
+    workloads,
+)
 from hami_core.sim.calls import Call, answer_json, cut, parse, read_body, wants_table
+from hami_core.sim.client import Client
+from hami_core.sim.controllers import Controllers
 from hami_core.sim.faults import Fault, Faults
 from hami_core.sim.resources import (
     BY_PATH,
     NAMESPACES,
-    NODES,
     PODS,
+    WORKLOADS,
     ApiError,
     Object,
     Resource,
@@ -33,6 +46,8 @@ from hami_core.sim.resources import (
     not_found,
     now,
     unserved,
+    unserved_part,
+    unsupported_type,
 )
 from hami_core.sim.store import Store
 from hami_core.sim.watching import Stream, seen
@@ -44,10 +59,13 @@ if TYPE_CHECKING:
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 EPHEMERAL = strategy.EPHEMERAL
 _CREATED: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+_APPLY = "application/apply-patch+yaml"
+"""Server-side apply. Its bodies are JSON here, as all clients send them, and nobody owns fields."""
 _PATCHES = {
     "application/merge-patch+json": patch.merge,
     "application/json-patch+json": patch.json_patch,
     "application/strategic-merge-patch+json": patch.strategic,
+    _APPLY: patch.strategic,
 }
 
 
@@ -68,6 +86,7 @@ class ApiServer:
         self._asked: Counter[str] = Counter()
         self._documents = discovery.documents()
         self._session: aiohttp.ClientSession
+        self._controllers: asyncio.Task[None] | None = None
         self._watches: set[asyncio.Transport] = set()
         for name in _NAMESPACES:
             if store.get(NAMESPACES, "", name) is None:
@@ -86,12 +105,29 @@ class ApiServer:
     async def _client(self, _: web.Application) -> AsyncIterator[None]:
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as self._session:
             yield
+        if self._controllers is not None:
+            self._controllers.cancel()
+            await asyncio.gather(self._controllers, return_exceptions=True)
+
+    def start_controllers(self, url: str) -> None:
+        """Starts the controllers, which write to this server's own address."""
+
+        async def run() -> None:
+            client = Client(url, "controllers")
+            try:
+                await Controllers(self._store, client).run()
+            finally:
+                await client.close()
+
+        self._controllers = asyncio.create_task(run())
 
     # ---- dispatch
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         if request.path in {"/healthz", "/livez", "/readyz"}:
             return web.Response(text="ok")
+        if request.path == "/openapi/v2":
+            return web.Response(body=openapi.EMPTY_V2, content_type=openapi.V2_TYPE)
         if (document := self._documents.get(request.path.rstrip("/"))) is not None:
             return answer_json(document)
         try:
@@ -142,6 +178,10 @@ class ApiServer:
         return answer_json({"ok": True})
 
     async def _dispatch(self, request: web.Request, call: Call, fault: Fault | None) -> web.StreamResponse:
+        if call.resource is PODS and call.sub in kubelet_calls.SUBRESOURCES:
+            return await kubelet_calls.answer(self._session, self._store, request, call)
+        if call.sub == "scale" and call.resource.scale:
+            return await self._scale(request, call)
         if call.verb == "watch":
             return await self._watch(request, call, fault)
         if call.verb == "list":
@@ -153,8 +193,6 @@ class ApiServer:
         if call.verb in {"update", "patch"} and _is_changeable(call):
             return await self._change(request, call)
         obj = self._existing(call)
-        if call.sub == "log" and call.verb == "get":
-            return await self._log(request, obj)
         if call.verb == "get" and _is_changeable(call):
             return self._answer(request, call.resource, obj)
         if call.verb == "delete" and not call.sub:
@@ -199,33 +237,6 @@ class ApiServer:
         if wants_table(request):
             return answer_json(tables.table(resource, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]}))
         return answer_json(obj)
-
-    async def _log(self, request: web.Request, pod: Object) -> web.StreamResponse:
-        """Passes a container's log on from its kubelet."""
-        meta, spec = pod["metadata"], pod["spec"]
-        node = self._store.get(NODES, "", spec.get("nodeName", ""))
-        if node is None:
-            raise bad_request(f"pod {meta['name']} does not have a host assigned")
-        names = [c["name"] for c in [*(spec.get("initContainers") or []), *spec["containers"]]]
-        container = request.query.get("container") or (
-            spec["containers"][0]["name"] if len(spec["containers"]) == 1 else ""
-        )
-        if container not in names:
-            raise bad_request(f"a container name must be specified for pod {meta['name']}, choose one of: {names}")
-        port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
-        url = f"http://127.0.0.1:{port}/containerLogs/{meta['namespace']}/{meta['name']}/{container}"
-        response: web.StreamResponse | None = None
-        try:
-            async with self._session.get(url, params=request.query) as answer:
-                response = web.StreamResponse(status=answer.status, headers={"Content-Type": "text/plain"})
-                await response.prepare(request)
-                async for chunk in answer.content.iter_any():
-                    await response.write(chunk)
-        except aiohttp.ClientError as error:
-            if response is not None:
-                cut(request)
-            raise ApiError(500, "InternalError", f"Get {url!r}: {error}") from error
-        return response
 
     # ---- watching
 
@@ -303,7 +314,7 @@ class ApiServer:
         return self._store.write(resource, kind, obj, before)
 
     async def _create(self, request: web.Request, call: Call) -> web.Response:
-        body, resource = await read_body(request), call.resource
+        body = await read_body(request)
         if call.sub == "binding":
             return self._bind(request, call, body)
         if call.sub == "eviction":
@@ -311,6 +322,10 @@ class ApiServer:
             return answer_json(_CREATED, 201)
         if call.name or call.sub:
             raise not_allowed()
+        return await self._add(request, call, body)
+
+    async def _add(self, request: web.Request, call: Call, body: Object) -> web.Response:
+        resource = call.resource
         namespace = call.namespace or (body.get("metadata") or {}).get("namespace", "")
         if resource.namespaced and self._store.get(NAMESPACES, "", namespace) is None:
             raise not_found(NAMESPACES, namespace)
@@ -344,10 +359,10 @@ class ApiServer:
     async def _change(self, request: web.Request, call: Call) -> web.Response:
         apply = _PATCHES.get(request.content_type) if call.verb == "patch" else None
         if call.verb == "patch" and apply is None:
-            refusal = ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type")
-            refusal.details = {}
-            raise refusal
+            raise unsupported_type()
         body = await read_body(request, of=(dict, list) if apply else (dict,))
+        if request.content_type == _APPLY and not call.sub and self._store.get(*call.key) is None:
+            return await self._add(request, call, body)
         # Read after the body: from here to the commit nothing is awaited.
         if apply is None and call.resource.made_by_update and self._store.get(*call.key) is None:
             made = strategy.prepare_create(call.resource, call.namespace, body)
@@ -371,6 +386,20 @@ class ApiServer:
         policies.validate(self._store, _asked(request, call, "UPDATE", fresh, old))
         return _warning(self._store_changed(request, call.resource, fresh, old), warnings)
 
+    async def _scale(self, request: web.Request, call: Call) -> web.Response:
+        apply = _PATCHES.get(request.content_type)
+        if call.verb not in {"get", "update", "patch"}:
+            raise not_allowed()
+        body = {} if call.verb == "get" else await read_body(request, of=(dict, list))
+        obj = self._existing(call)
+        if call.verb != "get":
+            before = workloads.scale(obj)
+            wanted = apply(before, body) if call.verb == "patch" and apply else body
+            fresh = strategy.prepare_update(call.resource, obj, workloads.scaled(call.resource, obj, wanted), "")
+            policies.validate(self._store, _asked(request, call, "UPDATE", wanted, before))
+            obj = self._commit(request, call.resource, "MODIFIED", fresh, obj)
+        return answer_json(workloads.scale(obj))
+
     def _existing(self, call: Call) -> Object:
         obj = self._store.get(*call.key)
         if obj is None:
@@ -387,6 +416,8 @@ class ApiServer:
     def _delete(self, resource: Resource, obj: Object, options: Object, request: web.Request) -> Object:
         if "gracePeriodSeconds" in request.query:
             options = {**options, "gracePeriodSeconds": int(request.query["gracePeriodSeconds"])}
+        if options.get("propagationPolicy") == "Orphan" and resource in WORKLOADS:
+            raise unserved_part("propagationPolicy Orphan", "delete with Background")
         left = strategy.delete(resource, obj, options)
         if left is not None:
             return self._commit(request, resource, "MODIFIED", left, obj)
@@ -489,4 +520,6 @@ async def serve(directory: Path, host: str, port: int, **options: Any) -> tuple[
     await site.start()
     with contextlib.suppress(AttributeError):
         port = runner.addresses[0][1]
-    return runner, f"http://{host}:{port}"
+    url = f"http://{host}:{port}"
+    server.start_controllers(url)
+    return runner, url

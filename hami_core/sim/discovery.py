@@ -1,17 +1,19 @@
-"""Discovery documents, which clients read before objects: groups, versions, resources, OpenAPI."""
+"""Discovery documents, which clients read before objects: groups, versions, resources."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from hami_core.sim import openapi
 from hami_core.sim.resources import RESOURCES, Object
 
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _POD_SUBRESOURCES = (
-    ("binding", "Binding", ["create"]),
-    ("ephemeralcontainers", "Pod", ["get", "patch", "update"]),
-    ("eviction", "Eviction", ["create"]),
-    ("log", "Pod", ["get"]),
+    ("binding", {"kind": "Binding"}, ["create"]),
+    ("ephemeralcontainers", {"kind": "Pod"}, ["get", "patch", "update"]),
+    ("eviction", {"group": "policy", "version": "v1", "kind": "Eviction"}, ["create"]),
+    ("exec", {"kind": "PodExecOptions"}, ["create", "get"]),
+    ("log", {"kind": "Pod"}, ["get"]),
 )
 VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "linux/amd64"}
 
@@ -34,11 +36,12 @@ def _resource_list(group: str, version: str) -> Object:
             found.append(
                 {"name": f"{resource.plural}/status", "singularName": "", **common, "verbs": ["get", "patch", "update"]}
             )
+        if resource.scale:
+            scale = {"name": f"{resource.plural}/scale", "singularName": "", "namespaced": True, "kind": "Scale"}
+            found.append({**scale, "group": "autoscaling", "version": "v1", "verbs": ["get", "patch", "update"]})
         if resource.plural == "pods":
             for sub, kind, verbs in _POD_SUBRESOURCES:
-                found.append(
-                    {"name": f"pods/{sub}", "singularName": "", "namespaced": True, "kind": kind, "verbs": verbs}
-                )
+                found.append({"name": f"pods/{sub}", "singularName": "", "namespaced": True, **kind, "verbs": verbs})
     version_name = f"{group}/{version}" if group else version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version_name, "resources": found}
 
@@ -51,8 +54,7 @@ def documents() -> dict[str, Any]:
         "/version": VERSION,
         "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []},
         "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(g) for g in groups]},
-        "/openapi/v2": {"swagger": "2.0", "info": info, "paths": {}, "definitions": {}},
-        "/openapi/v3": {"paths": {}},
+        **openapi.documents(info),
     }
     found.update({f"/apis/{g}": {"kind": "APIGroup", "apiVersion": "v1", **_group(g)} for g in groups})
     for group, version in {(r.group, r.version) for r in RESOURCES}:

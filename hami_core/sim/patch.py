@@ -21,6 +21,7 @@ _LIST_KEYS = {
     "ephemeralContainers": "name",
     "env": "name",
     "volumes": "name",
+    "volumeMounts": "mountPath",
     "addresses": "type",
     "ownerReferences": "uid",
 }

