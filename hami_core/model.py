@@ -486,7 +486,8 @@ class Weights:
 class PodRequest:
     """The request of a pod: every container in HAMi's order, init containers first, then app containers.
 
-    Sidecars keep their place among the init containers; their kind tells them apart.
+    Sidecars keep their place among the init containers; their kind tells them apart. An empty policy means that the pod
+    names none.
     """
 
     uid: str

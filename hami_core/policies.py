@@ -78,6 +78,7 @@ class DevicePolicy:
         idle_only: Whether a device that any pod uses is refused. This applies in a chain too.
         lowest_numa_first: Whether a request with NUMA binding starts at the lowest NUMA node instead of the highest.
     """
+            Of NUMA nodes that a policy ranks equal, the first in this order is taken.
 
     word: str
     help: str

@@ -207,6 +207,12 @@ class Columns:
         key |= fitting.view(np.int8) - np.int8(1)
         return key
 
+    def rank_together(self, ask: Ask, taken: np.ndarray) -> np.ndarray:
+        """Per node, the sum of the policy's ranks of the taken cards. It is exact for scores, which are float32."""
+        ranks = np.asarray(ask.policy.keys[0].rank(_Rated(self, ask)))
+        total: np.ndarray = np.add.reduce(np.where(taken, ranks, 0), axis=0, dtype=np.float64)
+        return total
+
     def _scored(self, ask: Ask) -> np.ndarray | int:
         """MiB of the request in each card's score, as by `Request.scored_memory_on`."""
         request = ask.request

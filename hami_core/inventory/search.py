@@ -300,7 +300,7 @@ class Query:
 
     def _take(self, columns: Columns, ask: Ask, fitting: np.ndarray, need: np.ndarray | int) -> None:
         if ask.numa_bind:
-            fitting = _first_group(columns, ask, fitting)
+            fitting = _numa_group(columns, ask, fitting)
         columns.take(ask, greatest(columns.order(ask, fitting), ask.request.count), need)
 
     # --- reasons -----------------------------------------------------------------------------------------------
@@ -377,13 +377,16 @@ _FITS: Final = -2
 """Result of placing a pod on a node where it fits. `NOT_ENOUGH_CARDS` is the only negative histogram."""
 
 
-def _first_group(columns: Columns, ask: Ask, fitting: np.ndarray) -> np.ndarray:
-    """The fitting cards of the first NUMA node, in the walk's order, with enough of them."""
+def _numa_group(columns: Columns, ask: Ask, fitting: np.ndarray) -> np.ndarray:
+    """The fitting cards of the NUMA node that the walk would choose among those with enough of them."""
     chosen = np.zeros_like(fitting)
-    done = np.zeros(fitting.shape[1], np.bool_)
+    best = np.full(fitting.shape[1], -np.inf)
+    key = columns.order(ask, np.ones_like(fitting)) if ask.ranks_numa else None
     for group in columns.groups(ask):
         here = fitting & group
-        take = (counted(here) >= ask.request.count) & ~done
-        chosen |= here & take
-        done |= take
+        enough = counted(here) >= ask.request.count
+        rank = 0.0 if key is None else columns.rank_together(ask, greatest(np.where(here, key, -1), ask.request.count))
+        better = enough & (rank > best)
+        best = np.where(better, rank, best)
+        chosen = np.where(better, here, chosen)
     return chosen

@@ -69,14 +69,17 @@ class Ask:
         rules: The family's rules.
         policy: The pod's device policy.
         weights: The pod's scoring weights.
+        names_policy: Whether the pod itself names the policy.
     """
 
     __slots__ = (
         "_ids", "_kinds", "_named", "chooses", "combines", "cores", "custom", "idle_only", "may_refuse_combinations",
-        "numa_bind", "policy", "request", "rules", "weights",
+        "numa_bind", "policy", "ranks_numa", "request", "rules", "weights",
     )  # fmt: skip
 
-    def __init__(self, request: Request, rules: VendorRules, policy: DeviceOrder, weights: Weights) -> None:
+    def __init__(
+        self, request: Request, rules: VendorRules, policy: DeviceOrder, weights: Weights, *, names_policy: bool = False
+    ) -> None:
         self.request = request
         self.rules = rules
         self.policy = policy
@@ -84,6 +87,8 @@ class Ask:
         self.cores = min(request.cores, WHOLE_CARD)
         self.idle_only = policy.idle_only
         self.numa_bind = request.numa_bind
+        self.ranks_numa = request.numa_bind and names_policy
+        """Whether the policy ranks the NUMA nodes that fit. If not, the first in HAMi's order is taken."""
         self.custom = None if rules.custom_filter is no_reason else rules.custom_filter
         family = rules.family
         words = family.choose_policies
@@ -242,7 +247,20 @@ def walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None = None) -> Fit
         ask: The request.
         admits: Whether the namespace's quota allows these slices to the container; None: no quota.
     """
-    return _walk(ordered, ask, admits) if not ask.combines else _combine(ordered, ask, admits)
+    attempt = _combine if ask.combines else _walk
+    if ask.ranks_numa:
+        fits = [fit for group in _by_numa(ordered) if (fit := attempt(group, ask, admits)).fits]
+        if fits:
+            return max(fits, key=lambda fit: ask.policy.rank_together([card for card, _ in fit.picks]))
+    return attempt(ordered, ask, admits)
+
+
+def _by_numa(ordered: Sequence[Card]) -> list[list[Card]]:
+    """The devices of each NUMA node, still sorted; the NUMA node that the walk reaches first comes first."""
+    groups: dict[int, list[Card]] = {card.device.numa: [] for card in reversed(ordered)}
+    for card in ordered:
+        groups[card.device.numa].append(card)
+    return list(groups.values())
 
 
 def _walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> Fit:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hami_core.policies import DEFAULT_DEVICE_POLICY, DEVICE_POLICIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from hami_core.placement.card import Card
     from hami_core.policies import DevicePolicy
@@ -37,6 +37,10 @@ class DeviceOrder:
     def lowest_numa_first(self) -> bool:
         """Whether the walk starts at the lowest NUMA node if the request has NUMA binding."""
         return not self.is_chain and self.keys[0].lowest_numa_first
+
+    def rank_together(self, cards: Sequence[Card]) -> tuple[Any, ...]:
+        """Rank cards that one container would take: the sum of each policy's ranks. The greatest rank is best."""
+        return tuple(sum(policy.rank(card) for card in cards) for policy in self.keys)
 
     def sort(self, cards: Iterable[Card], *, numa_bind: bool) -> list[Card]:
         """Sort ascending. The walk takes from the END, so of equal cards the one in the last position comes first.

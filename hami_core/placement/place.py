@@ -70,8 +70,9 @@ class Plan:
         """A family of the request that no vendor serves; empty: all are served."""
         self.asks: tuple[tuple[Ask, ...], ...] = ((),) * len(request.containers)
         if not self.unknown:
+            policy, weights, named = self.device_policy, request.weights, bool(request.device_policy)
             self.asks = tuple(
-                tuple(Ask(r, rules[r.family], self.device_policy, request.weights) for r in container.requests)
+                tuple(Ask(r, rules[r.family], policy, weights, names_policy=named) for r in container.requests)
                 for container in request.containers
             )
 

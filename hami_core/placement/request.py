@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from hami_core.errors import RequestError
 from hami_core.model import INT32_MAX, ContainerRequest, PodFacts, PodRequest
-from hami_core.policies import PolicyDefaults
 from hami_core.wire import keys
 from hami_core.wire.pod import parse_weights
 
@@ -25,7 +24,6 @@ def pod_request(  # noqa: PLR0917 - a pod's parts, in the order of its manifest
     containers: Sequence[ContainerSpec],
     annotations: Mapping[str, str],
     parse: Parse,
-    defaults: PolicyDefaults | None = None,
 ) -> PodRequest:
     """Make a pod's effective request.
 
@@ -36,12 +34,10 @@ def pod_request(  # noqa: PLR0917 - a pod's parts, in the order of its manifest
         containers: Init containers and sidecars in order, then app containers.
         annotations: All its annotations. ``parse`` gives each vendor only those that it declared.
         parse: Turns one container into its requests, at most one a family (`hami_core.plugins`).
-        defaults: Policies for a pod that names none.
 
     Raises:
         RequestError: Names the container or annotation at fault and the fix.
     """
-    given = defaults or PolicyDefaults()
     facts = PodFacts(namespace, name, pod_uid, annotations)
     resolved = tuple(ContainerRequest(c.name, c.kind, _bounded(c.name, parse(c, facts))) for c in containers)
     return PodRequest(
@@ -49,8 +45,8 @@ def pod_request(  # noqa: PLR0917 - a pod's parts, in the order of its manifest
         namespace,
         name,
         resolved,
-        annotations.get(keys.NODE_POLICY) or given.node_policy,
-        annotations.get(keys.DEVICE_POLICY) or given.device_policy,
+        annotations.get(keys.NODE_POLICY, ""),
+        annotations.get(keys.DEVICE_POLICY, ""),
         parse_weights(annotations.get(keys.SCORING_WEIGHTS)),
     )
 

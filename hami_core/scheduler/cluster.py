@@ -298,7 +298,7 @@ class Cluster:
         if unserved is not None:
             loaded = (vendor.name for vendor in self.loaded.vendors)
             raise UnservedError(*unserved, loaded, (source.name for source in self.loaded.refused))
-        return pods.request_of(pod, self.loaded.parse, self.defaults)
+        return pods.request_of(pod, self.loaded.parse)
 
     def asks(self, pod: Pod) -> bool:
         """Whether one of its containers names a device resource."""

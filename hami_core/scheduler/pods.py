@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from hami_core.kube.objects import Container, ContainerStatus, Node
     from hami_core.kube.port import Undecodable
     from hami_core.model import Family, Request
-    from hami_core.policies import PolicyDefaults
 
     Parse = Callable[[ContainerSpec, PodFacts], tuple[Request, ...]]
 
@@ -52,7 +51,7 @@ def facts(pod: Pod) -> PodFacts:
     return PodFacts(meta.namespace, meta.name, meta.uid, meta.annotations, pod.spec.runtime_class_name or "")
 
 
-def request_of(pod: Pod, parse: Parse, defaults: PolicyDefaults) -> PodRequest:
+def request_of(pod: Pod, parse: Parse) -> PodRequest:
     """A pod's request.
 
     Raises:
@@ -63,7 +62,7 @@ def request_of(pod: Pod, parse: Parse, defaults: PolicyDefaults) -> PodRequest:
         problem = f"{len(specs)} containers, at most {MAX_CONTAINERS} can be placed"
         raise RequestError(f"pod {pod.key}", "spec.containers", problem)
     meta = pod.metadata
-    return pod_request(meta.uid, meta.namespace, meta.name, specs, meta.annotations, parse, defaults)
+    return pod_request(meta.uid, meta.namespace, meta.name, specs, meta.annotations, parse)
 
 
 def first_asked(pod: Pod, names: Collection[str]) -> tuple[str, str] | None:

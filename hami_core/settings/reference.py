@@ -84,6 +84,8 @@ A device policy may be a comma list, such as `numa,binpack`. In a list, {chained
 order the devices, in the order written; the other words keep their other effects. An unknown word of a pod is ignored,
 with a warning at admission. If no word is left, `{DEFAULT_NODE_POLICY}` applies to nodes and
 `{DEFAULT_DEVICE_POLICY}` to devices.
+
+With NUMA binding, a device policy that the pod itself names also ranks the NUMA nodes.
 """
 
 

@@ -23,6 +23,7 @@ from hami_core.model import (
 )
 from hami_core.placement import Card, Plan, device_order, device_score, node_score, place
 from hami_core.placement.fit import Ask, walk
+from hami_core.policies import DEFAULT_DEVICE_POLICY, PolicyDefaults
 from hami_core.wire.node import decode_cordon
 from hami_core.wire.quantity import parse_bool_go
 from hami_core.wire.reasons import MIG_INFEASIBLE, WORDS
@@ -74,6 +75,7 @@ def allocated(case: Case, placed: Allocation | Rejection) -> Allocation:
 
 @pytest.mark.parametrize("case", cases("gpu_pick_end_to_end"))
 def test_pick_matches_hami(case: Case) -> None:
+    """The policy is the cluster's default. If the pod itself names it, it also ranks NUMA nodes, unlike in HAMi."""
     pairs, numa = case.get("pair_scores", {}), case.get("numa", {})
     cards = [
         card(record, i, pair_scores=pairs.get(record["id"], {}), numa=numa.get(record["id"], 0))
@@ -82,11 +84,11 @@ def test_pick_matches_hami(case: Case) -> None:
     asked = pod(
         [],
         [case.get("request", case.head.get("request"))],
-        device_policy=case.get("policy", ""),
         weights=case.get("weights"),
         numa_bind=case.get("numa_bind", False),
     )
-    placed = allocated(case, place("n1", {"NVIDIA": cards}, Plan(asked, {"NVIDIA": nvidia_rules()})))
+    defaults = PolicyDefaults(device_policy=case.get("policy", DEFAULT_DEVICE_POLICY))
+    placed = allocated(case, place("n1", {"NVIDIA": cards}, Plan(asked, {"NVIDIA": nvidia_rules()}, defaults)))
     assert [piece.device_id for piece in placed.containers[0].slices] == case["pick"]
 
 

@@ -42,6 +42,7 @@ class OCard:
     used_memory: int = 0
     used_cores: int = 0
     mig: list = field(default_factory=list)
+    kept: bool = False
 
     def copy(self) -> OCard:
         return OCard(**{**self.__dict__, "mig": list(self.mig)})
@@ -68,6 +69,7 @@ class OPod:
     node_policy: str = "binpack"
     device_policy: str = "spread"
     weights: tuple = (1, 1, 1)
+    names_policy: bool = True
 
 
 def needed(card: OCard, ask: OAsk) -> int:
@@ -167,6 +169,10 @@ def try_container(cards: list[OCard], ask: OAsk, pod: OPod, quota_ok, *, link: b
     why: Counter = Counter()
     taken: list = []
     numa = None
+    if ask.numa_bind and pod.names_policy and len({c.numa for c in cards}) > 1:
+        best = best_numa(cards, ask, pod, quota_ok)
+        if best:
+            return best
     for card in in_order(cards, ask, pod):
         if not card.healthy:
             why["CardNotHealth"] += 1
@@ -191,7 +197,7 @@ def try_container(cards: list[OCard], ask: OAsk, pod: OPod, quota_ok, *, link: b
                 reason = "CardUuidMismatch"
             elif card.slots <= card.used + len(same):
                 reason = "CardTimeSlicingExhausted"
-            elif "mutex" in words and card.used > 0:
+            elif card.kept or ("mutex" in words and card.used > 0):
                 reason = "ExclusiveDeviceAllocateConflict"
             elif not quota_ok(([] if gather else [(t[0].id, t[1], t[2]) for t in taken]) + [(card.id, memory, cores)]):
                 reason = "ResourceQuotaNotFit"
@@ -228,6 +234,27 @@ def try_container(cards: list[OCard], ask: OAsk, pod: OPod, quota_ok, *, link: b
     if taken:
         why["AllocatedCardsInsufficientRequest"] += len(taken)
     return ", ".join(sorted(f"{n}/{len(cards)} {word}" for word, n in why.items()))
+
+
+def best_numa(cards: list[OCard], ask: OAsk, pod: OPod, quota_ok) -> list:
+    """Of what each NUMA node would give by itself, the best by the policy; of equals the first that is tried."""
+    found = []
+    for numa in dict.fromkeys(card.numa for card in in_order(cards, ask, pod)):
+        picked = try_container([card for card in cards if card.numa == numa], ask, pod, quota_ok)
+        if not isinstance(picked, str):
+            ranks = [ranks_of(card, ask, pod) for card, *_ in picked]
+            found.append(([sum(each) for each in zip(*ranks, strict=True)], picked))
+    return max(found, key=lambda one: one[0])[1] if found else []
+
+
+def ranks_of(card: OCard, ask: OAsk, pod: OPod) -> list[float]:
+    score = float(card_score(card, ask, pod.weights))
+    ranks = {"binpack": score, "spread": -score, "numa": card.numa}
+    ranks |= {word: rank(card) for word, rank in MORE_DEVICE_RANKS.items()}
+    words = list(dict.fromkeys(pod.device_policy.split(",")))
+    if pod.device_policy == "mutex":
+        return [-card.used]
+    return [ranks[word] for word in words if word in ranks] or [-score]
 
 
 def pick_linked(taken: list, count: int) -> list:

@@ -193,13 +193,14 @@ class World:
             families = rng.choice([["NVIDIA"], ["NVIDIA"], ["NVIDIA"], ["OTHER"], ["NVIDIA", "OTHER"], []])
             containers.append((kind, [self._ask(f, selectors, numa_bind) for f in families]))
         spread = rng.choice(list(NODE_POLICIES))
-        theirs = OPod(containers, spread, policy, weights)
+        named = policy != "spread" or random.Random(str(containers)).random() < 0.5  # spread is the default
+        theirs = OPod(containers, spread, policy, weights, named)
         parts = tuple(
             ContainerRequest(f"c{i}", ContainerKind(kind), tuple(_request(ask) for ask in asks))
             for i, (kind, asks) in enumerate(containers)
         )
         uid = f"pod-{rng.random()}"
-        return PodRequest(uid, "default", "pod", parts, spread, policy, Weights(*weights)), theirs
+        return PodRequest(uid, "default", "pod", parts, spread, policy if named else "", Weights(*weights)), theirs
 
     def _selectors(self) -> dict[str, str]:
         rng = self.rng

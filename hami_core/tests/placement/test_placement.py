@@ -10,18 +10,27 @@ from hypothesis import given
 from hami_core.errors import RequestError
 from hami_core.model import (
     INT32_MAX,
+    Allocation,
     ContainerKind,
+    ContainerRequest,
     ContainerSlices,
     ContainerSpec,
+    Device,
+    Family,
     PodFacts,
+    PodRequest,
     Request,
+    Resources,
     Slice,
+    VendorRules,
     Weights,
 )
-from hami_core.placement import device_order, device_score, float32, pod_request, uses
+from hami_core.placement import Card, Plan, device_order, device_score, float32, place, pod_request, uses
 from hami_core.policies import PolicyDefaults
 
 APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
+PLAIN = VendorRules(Family("X", Resources("x/n", "x/mem", "", "x/core"), "x"))
+"""A vendor without rules of its own."""
 amounts = st.integers(0, INT32_MAX)
 
 
@@ -32,9 +41,11 @@ def _parse(container: ContainerSpec, pod: PodFacts) -> tuple[Request, ...]:
 def test_a_pod_keeps_its_containers_and_policies():
     containers = [ContainerSpec("first", INIT, {"x": "2"}), ContainerSpec("second", APP)]
     annotations = {"hami.io/gpu-scheduler-policy": "mutex", "hami.io/device-scoring-weights": "slot=1,core=0,memory=3"}
-    request = pod_request("u", "ns", "p", containers, annotations, _parse, PolicyDefaults("spread", "binpack"))
+    request = pod_request("u", "ns", "p", containers, annotations, _parse)
     assert [(c.name, c.kind, len(c.requests)) for c in request.containers] == [("first", INIT, 1), ("second", APP, 0)]
-    assert (request.node_policy, request.device_policy) == ("spread", "mutex")
+    assert (request.node_policy, request.device_policy) == ("", "mutex")
+    plan = Plan(request, {}, PolicyDefaults("spread", "binpack"))
+    assert (plan.node_policy, plan.device_policy.text) == ("spread", "mutex")
     assert request.weights == Weights(1, 0, 3)
     assert request.families == ("X",)
 
@@ -113,6 +124,64 @@ def test_scores_are_numpys_float32_bit_for_bit(slots, cores, memory, weight):
 @given(st.floats(-1e30, 1e30))
 def test_float32_rounds_as_numpy(value: float):
     assert float32(value) == float(np.float32(value))
+
+
+def numa_cards(shape: list[tuple[int, int, int]]) -> list[Card]:
+    """One card for each (NUMA node, slots in use, percent of memory in use)."""
+    return [
+        Card(Device(f"gpu{i}", i, 4, 10_000, 100, "X-1", "X", numa), i, used, percent * 100, 0)
+        for i, (numa, used, percent) in enumerate(shape)
+    ]
+
+
+def numa_pair(shape: list[tuple[int, int, int]], policy: str, default: str = "spread", count: int = 2) -> list[int]:
+    """Cards that a container with NUMA binding gets for ``count`` times 2000 MiB; empty: it does not fit."""
+    asked = Request("X", count, 2000, numa_bind=True)
+    pod = PodRequest("u", "ns", "p", (ContainerRequest("c", APP, (asked,)),), device_policy=policy)
+    placed = place("n", {"X": numa_cards(shape)}, Plan(pod, {"X": PLAIN}, PolicyDefaults(device_policy=default)))
+    return sorted(int(s.device_id[3:]) for s in placed.containers[0].slices) if isinstance(placed, Allocation) else []
+
+
+IDLE_AND_BUSY = [(0, 0, 0), (0, 0, 0), (1, 0, 0), (1, 2, 60)]
+"""Two idle cards on NUMA node 0; an idle and a busy one on NUMA node 1."""
+
+
+@pytest.mark.parametrize(
+    ("policy", "default", "taken"),
+    [
+        ("spread", "spread", [0, 1]),
+        ("binpack", "spread", [2, 3]),
+        ("numa", "spread", [2, 3]),
+        ("spread,numa", "spread", [0, 1]),
+        ("numa,spread", "spread", [2, 3]),
+        ("", "spread", [2, 3]),
+        ("", "binpack", [0, 1]),
+    ],
+    ids=str,
+)
+def test_named_policy_ranks_numa_nodes_default_does_not(policy: str, default: str, taken: list[int]):
+    assert numa_pair(IDLE_AND_BUSY, policy, default) == taken
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.sampled_from([0, 30, 70, 90])), min_size=1, max_size=8),
+    st.sampled_from(["binpack", "spread", "numa", "topology-aware"]),
+    st.integers(1, 3),
+)
+def test_chosen_numa_node_is_best_of_those_that_fit(shape: list[tuple[int, int, int]], policy: str, count: int):
+    rank = {"binpack": 1, "spread": -1, "topology-aware": -1}.get(policy, 0)
+
+    def value(card: int) -> float:
+        numa, used, percent = shape[card]
+        score = device_score((used + 1, 4), (0, 100), (percent * 100 + 2000, 10_000))
+        return rank * score if rank else numa
+
+    fitting = [i for i, (_, used, percent) in enumerate(shape) if used < 4 and percent <= 80]
+    by_node = [sorted((value(i) for i in fitting if shape[i][0] == node), reverse=True) for node in range(3)]
+    best = max((sum(values[:count]) for values in by_node if len(values) >= count), default=None)
+    taken = numa_pair(shape, policy, count=count)
+    assert (sum(map(value, taken)) if taken else None) == best
+    assert len({shape[i][0] for i in taken}) <= 1
 
 
 @given(st.text(alphabet="binpackspredumtx,- ", max_size=40))
