@@ -582,12 +582,21 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """An allocation of a pod as the scheduler keeps it."""
+    """An allocation of a pod as the scheduler keeps it.
+
+    Attributes:
+        uid: The pod's UID.
+        namespace: Its namespace.
+        name: Its name.
+        allocation: Node and slices.
+        device_policy: The device policy that the pod names; empty: it names none.
+    """
 
     uid: str
     namespace: str
     name: str
     allocation: Allocation
+    device_policy: str = ""
 
 
 @dataclass(frozen=True, slots=True)

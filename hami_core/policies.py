@@ -75,10 +75,11 @@ class DevicePolicy:
         rank: The device with the greatest rank is tried first. Of equals, the one with the higher NUMA node comes
             first, then the one with the higher index.
         in_chains: Whether it ranks in a chain such as ``numa,binpack`` too.
-        idle_only: Whether a device that any pod uses is refused. This applies in a chain too.
+        idle_only: Whether a device that any pod uses is refused. This applies in a chain too. With
+            `PolicyDefaults.keep_idle_only`, later pods are kept off the device.
         lowest_numa_first: Whether a request with NUMA binding starts at the lowest NUMA node instead of the highest.
-    """
             Of NUMA nodes that a policy ranks equal, the first in this order is taken.
+    """
 
     word: str
     help: str
@@ -122,10 +123,17 @@ DEFAULT_DEVICE_POLICY: Final = "spread"
 
 @dataclass(frozen=True, slots=True)
 class PolicyDefaults:
-    """Policies of pods that name none (HAMi's flags ``--node-scheduler-policy`` and ``--gpu-scheduler-policy``)."""
+    """What the administrator says about policies.
+
+    Attributes:
+        node_policy: Node policy of pods that name none (HAMi's flag ``--node-scheduler-policy``).
+        device_policy: Device policy of pods that name none (HAMi's flag ``--gpu-scheduler-policy``).
+        keep_idle_only: Whether a pod that takes idle devices only (`mutex`) also keeps later pods off them.
+    """
 
     node_policy: str = DEFAULT_NODE_POLICY
     device_policy: str = DEFAULT_DEVICE_POLICY
+    keep_idle_only: bool = False
 
 
 def node_policy(word: str) -> NodePolicy:

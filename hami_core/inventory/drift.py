@@ -38,7 +38,7 @@ def _node_drift(name: str, node: Node, ledger: Ledger) -> int:
     for entry in ledger.on(name):
         for use in entry.uses:
             if use.family in fresh:
-                fresh[use.family].apply(use, entry.pod, 1)
+                fresh[use.family].apply(use, entry.pod, 1, keeps_off=entry.keeps_off)
     wrong = sum(
         mine != theirs
         for word, family in node.families.items()

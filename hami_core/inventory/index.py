@@ -12,6 +12,7 @@ from hami_core.inventory.search import Search
 from hami_core.inventory.table import Cluster
 from hami_core.model import Allocation, Booking
 from hami_core.placement import explain as explaining
+from hami_core.placement.order import device_order
 from hami_core.placement.place import Plan, Rejection, place
 from hami_core.placement.pod_usage import amounts_by_family, uses
 from hami_core.placement.quota import QuotaBook
@@ -88,7 +89,7 @@ class Inventory:
         for entry in self._ledger.on(facts.name):
             for use in entry.uses:
                 if use.family in families:
-                    families[use.family].apply(use, entry.pod, 1)
+                    families[use.family].apply(use, entry.pod, 1, keeps_off=entry.keeps_off)
         self._nodes[facts.name] = node
         self._cluster.set_node(node)
         self._changed.add(facts.name)
@@ -140,12 +141,12 @@ class Inventory:
         old = self._ledger.bookings.get(booking.uid)
         if old is not None:
             done = init_done or old.init_done
-            if old.allocation == booking.allocation and done == old.init_done:
+            if _booking(old) == booking and done == old.init_done:
                 return freed
             init_done = done
             self._drop(old)
             freed = True
-        self._put(_entry(booking, init_done=init_done))
+        self._put(self._entry(booking, init_done=init_done))
         return freed
 
     def remove_pod(self, uid: str) -> None:
@@ -281,9 +282,10 @@ class Inventory:
             return booked.allocation if booked.allocation.node == node else _booked_elsewhere(node, booked)
         placed = self._place(request, node)
         if isinstance(placed, Allocation):
-            booking = Booking(request.uid, request.namespace, request.name, placed)
             generation = self._nodes[node].generation
-            self._put(replace(_entry(booking), until=until, request=request, generation=generation))
+            self._put(
+                replace(self._entry(_booking_of(request, placed)), until=until, request=request, generation=generation)
+            )
         return placed
 
     def release_hold(self, uid: str) -> bool:
@@ -339,7 +341,7 @@ class Inventory:
                 return held.allocation
         placed = self._place(request, node)
         if isinstance(placed, Allocation):
-            self._put(_entry(Booking(request.uid, request.namespace, request.name, placed)))
+            self._put(self._entry(_booking_of(request, placed)))
             return placed
         return self._displace(request, node, placed)
 
@@ -352,7 +354,7 @@ class Inventory:
             self._drop(entry)
         placed = self._place(request, node)
         if isinstance(placed, Allocation):
-            self._put(_entry(Booking(request.uid, request.namespace, request.name, placed)))
+            self._put(self._entry(_booking_of(request, placed)))
         for entry in holds:
             if not isinstance(placed, Allocation) or self._fits(entry):
                 self._put(entry)
@@ -422,6 +424,13 @@ class Inventory:
             return Rejection(name, word=bar)
         return place(name, node.cards(request.families), Plan(request, self.rules, self.defaults), self.quota)
 
+    def _entry(self, booking: Booking, *, init_done: bool = False) -> Entry:
+        taken = uses(booking.allocation.containers, init_done=init_done)
+        keeps = self.defaults.keep_idle_only
+        keeps_off = keeps and device_order(booking.device_policy or self.defaults.device_policy).idle_only
+        who = (booking.uid, booking.namespace, booking.name)
+        return Entry(*who, booking.allocation, booking.device_policy, keeps_off, taken, init_done)
+
     def _put(self, entry: Entry) -> None:
         self._ledger.put(entry)
         self._count(entry, 1)
@@ -441,7 +450,7 @@ class Inventory:
         for use in entry.uses:
             family = node.families.get(use.family)
             if family is not None:
-                position = family.apply(use, entry.pod, sign)
+                position = family.apply(use, entry.pod, sign, keeps_off=entry.keeps_off)
                 if position >= 0:
                     self._cluster.refresh_card(node, use.family, position)
 
@@ -479,13 +488,12 @@ class Inventory:
         return differing + drift.repair_quota(self._ledger, self.quota)
 
 
-def _entry(booking: Booking, *, init_done: bool = False) -> Entry:
-    taken = uses(booking.allocation.containers, init_done=init_done)
-    return Entry(booking.uid, booking.namespace, booking.name, booking.allocation, taken, init_done)
-
-
 def _booking(entry: Entry) -> Booking:
-    return Booking(entry.uid, entry.namespace, entry.name, entry.allocation)
+    return Booking(entry.uid, entry.namespace, entry.name, entry.allocation, entry.device_policy)
+
+
+def _booking_of(request: PodRequest, placed: Allocation) -> Booking:
+    return Booking(request.uid, request.namespace, request.name, placed, request.device_policy)
 
 
 def _same_devices(old: Mapping[str, FamilyDevices], new: Mapping[str, FamilyDevices]) -> bool:

@@ -21,6 +21,8 @@ class Entry:
         namespace: Its namespace.
         name: Its name.
         allocation: Node and slices.
+        device_policy: The device policy that the pod names; empty: it names none.
+        keeps_off: Whether the pod keeps other pods off its devices.
         uses: The usage of each device that this entry adds.
         init_done: Whether init containers have stopped counting.
         until: When a hold ends, by the caller's clock; None: a booking.
@@ -32,6 +34,8 @@ class Entry:
     namespace: str
     name: str
     allocation: Allocation
+    device_policy: str
+    keeps_off: bool
     uses: tuple[Use, ...]
     init_done: bool = False
     until: float | None = None

@@ -30,7 +30,19 @@ class FamilyDevices:
     that slice has ended.
     """
 
-    __slots__ = ("_mixed_mig", "cores", "devices", "memory", "mig", "pods", "positions", "slots", "totals", "used")
+    __slots__ = (
+        "_keeping_off",
+        "_mixed_mig",
+        "cores",
+        "devices",
+        "memory",
+        "mig",
+        "pods",
+        "positions",
+        "slots",
+        "totals",
+        "used",
+    )
 
     def __init__(self, devices: Iterable[Device]) -> None:
         unique: dict[str, Device] = {}
@@ -50,12 +62,20 @@ class FamilyDevices:
         self.mig: list[tuple[MigPlacement, ...]] = [()] * len(self.devices)
         self.pods: list[tuple[str, ...]] = [()] * len(self.devices)
         self._mixed_mig = [0] * len(self.devices)
+        self._keeping_off = [0] * len(self.devices)
 
     def healthy(self, position: int) -> bool:
         """Whether a device takes new pods. Ignores the cordon."""
         return self.devices[position].healthy and not self._mixed_mig[position]
 
-    def apply(self, use: Use, pod: str, sign: int) -> int:
+    def kept(self, position: int) -> bool:
+        """Whether a pod keeps others off a device. The word counts only while the pod is alone there.
+
+        So a pod that shares a device gains nothing when it names the policy later.
+        """
+        return self._keeping_off[position] > 0 and len(self.pods[position]) == 1
+
+    def apply(self, use: Use, pod: str, sign: int, *, keeps_off: bool = False) -> int:
         """Add (+1) or remove (-1) a pod's usage of a device.
 
         An annotation may claim any amount. So each slot counts at most the device's own size.
@@ -69,6 +89,7 @@ class FamilyDevices:
         device = self.devices[position]
         if use.unplaced if device.mode == MIG_MODE else use.mig:
             self._mixed_mig[position] += sign
+        self._keeping_off[position] += sign * keeps_off
         memory = min(use.memory_mib, device.memory_mib * use.slots)
         cores = min(use.cores, device.cores * use.slots)
         self.slots[position] += sign * use.slots
@@ -100,10 +121,12 @@ class FamilyDevices:
 
     def cards(self) -> list[Card]:
         """Fresh cards to place a pod on."""
-        return [
-            Card(self._now(i), i, self.slots[i], self.memory[i], self.cores[i], self.mig[i], self.pods[i])
-            for i in range(len(self.devices))
-        ]
+        sums = zip(self.slots, self.memory, self.cores, self.mig, self.pods, strict=True)
+        cards = [Card(self._now(i), i, *row) for i, row in enumerate(sums)]
+        if any(self._keeping_off):
+            for card in cards:
+                card.kept = self.kept(card.position)
+        return cards
 
     def usage(self) -> list[DeviceUsage]:
         """The devices with their sums."""
@@ -121,7 +144,7 @@ class FamilyDevices:
     def sums(self) -> tuple[Sequence[object], ...]:
         """Everything that `apply` changes, in a form that does not depend on the order of bookings."""
         mig = [sorted(placements, key=_extent) for placements in self.mig]
-        return self.slots, self.memory, self.cores, self.used, self._mixed_mig, mig
+        return self.slots, self.memory, self.cores, self.used, self._mixed_mig, self._keeping_off, mig
 
 
 _T = TypeVar("_T")

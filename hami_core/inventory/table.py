@@ -167,6 +167,8 @@ class Table:
             bits |= CORDONED
         if family.slots[at] >= device.slots:
             bits |= SLOTS
+        if family.kept(at):
+            bits |= BUSY
         if device.cores and cores == device.cores and self.rules.family.full_card_rule:
             bits |= SOLD_OUT
         return bits

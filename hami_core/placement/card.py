@@ -21,10 +21,11 @@ class Card:
         used_cores: Percent taken.
         mig: Placements of MIG instances taken.
         pods: ``namespace/name`` of the pods on it.
+        kept: Whether a pod on it keeps other pods off.
         score: Device score including the present container's request; set before the cards are sorted.
     """
 
-    __slots__ = ("device", "mig", "pods", "position", "score", "used_cores", "used_memory", "used_slots")
+    __slots__ = ("device", "kept", "mig", "pods", "position", "score", "used_cores", "used_memory", "used_slots")
 
     def __init__(  # noqa: PLR0917 - sums in the order of DeviceUsage
         self,
@@ -35,6 +36,8 @@ class Card:
         used_cores: int = 0,
         mig: tuple[MigPlacement, ...] = (),
         pods: tuple[str, ...] = (),
+        *,
+        kept: bool = False,
     ) -> None:
         self.device = device
         self.position = position
@@ -43,6 +46,7 @@ class Card:
         self.used_cores = used_cores
         self.mig = mig
         self.pods = pods
+        self.kept = kept
         self.score = 0.0
 
     @property

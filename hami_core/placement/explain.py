@@ -183,6 +183,7 @@ MAX_CAUSES: Final = 3
 _WITH_CAUSE: Final = {
     reasons.CARD_NOT_HEALTH: "{n} not offered: {cause}",
     reasons.CARD_TYPE_MISMATCH: "{n} not matching the pod: {cause}",
+    reasons.EXCLUSIVE_CONFLICT: "{n} {cause}",
 }
 """Reasons that need their cause: it shows whether the pod's author or an administrator has to act."""
 
@@ -308,6 +309,8 @@ def _card_reason(  # noqa: PLR0917 - what is known of one card
         return Reason(answer.code, device.id, answer.needed, answer.available, detail)
     if answer == reasons.CARD_NOT_HEALTH and device.not_offered:
         return Reason(answer, device.id, detail=f"{where}: {device.not_offered}")
+    if answer == reasons.EXCLUSIVE_CONFLICT and card.kept:
+        return Reason(answer, device.id, detail=f"{where}: kept by a pod with policy mutex")
     need = ask.request.memory_on(device.usable_mib)
     amounts: dict[str, tuple[int | None, int | None]] = {
         reasons.CARD_INSUFFICIENT_MEMORY: (need, max(device.memory_mib - card.used_memory, 0)),

@@ -182,7 +182,7 @@ class Ask:
         again = sum(1 for taken, _ in picks if taken is card) if self.gives_several_slices(card) else 0
         if device.slots <= card.used_slots + again:
             return reasons.CARD_TIME_SLICING_EXHAUSTED
-        if self.idle_only and card.used_slots > 0:
+        if card.kept or (self.idle_only and card.used_slots > 0):
             return reasons.EXCLUSIVE_CONFLICT
         piece = self._piece(card)
         if admits is not None and not admits([*(taken for _, taken in picks), piece]):
@@ -202,7 +202,7 @@ class Ask:
 
     def may_share(self, card: Card) -> bool:
         """Whether the rules about mutex, exclusive and sold-out cards allow to share this card. Ignores amounts."""
-        return not (self.idle_only and card.used_slots > 0) and self._sharing_refusal(card) is None
+        return not card.kept and not (self.idle_only and card.used_slots > 0) and self._sharing_refusal(card) is None
 
     def _sharing_refusal(self, card: Card) -> str | None:
         device = card.device

@@ -118,7 +118,9 @@ def from_settings(settings: SchedulerSettings) -> Options:
     return Options(
         scheduler_name=settings.scheduler_name,
         overwrite_default=settings.force_overwrite_default_scheduler,
-        defaults=PolicyDefaults(settings.node_scheduler_policy, settings.gpu_scheduler_policy),
+        defaults=PolicyDefaults(
+            settings.node_scheduler_policy, settings.gpu_scheduler_policy, settings.mutex_keeps_devices
+        ),
         filter_return=0 if settings.filter_return == "all" else settings.filter_return,
         extender=settings.http_bind,
         extender_tls=extender,

@@ -12,6 +12,7 @@ from hami_core.errors import RequestError, WireError
 from hami_core.kube.objects import ObjectMeta, Pod, PodSpec, PodStatus
 from hami_core.model import Booking, ContainerKind, ContainerSpec, NodeFacts, PodFacts, PodRequest
 from hami_core.placement.request import pod_request
+from hami_core.wire import keys
 from hami_core.wire.pod import devices_asked, read_allocation
 from hami_core.wire.quantity import parse_quantity
 
@@ -122,7 +123,8 @@ def holding_of(pod: Pod, families: Mapping[str, Family]) -> Holding:
         return Holding(None, unread)
     if allocation.node != pod.spec.node_name:
         allocation = type(allocation)(pod.spec.node_name, allocation.containers)
-    return Holding(Booking(meta.uid, meta.namespace, meta.name, allocation), unread)
+    policy = meta.annotations.get(keys.DEVICE_POLICY, "")
+    return Holding(Booking(meta.uid, meta.namespace, meta.name, allocation, policy), unread)
 
 
 def _has_started(pod: Pod, family: Family) -> bool:

@@ -85,6 +85,10 @@ order the devices, in the order written; the other words keep their other effect
 with a warning at admission. If no word is left, `{DEFAULT_NODE_POLICY}` applies to nodes and
 `{DEFAULT_DEVICE_POLICY}` to devices.
 
+`mutex` looks at the device once, when the pod is placed; later pods may join it, as in HAMi. With
+`--mutex-keeps-devices` they are refused with `ExclusiveDeviceAllocateConflict` while the pod is alone there
+({{doc}}`../explanation/placement`).
+
 With NUMA binding, a device policy that the pod itself names also ranks the NUMA nodes.
 """
 

@@ -112,6 +112,12 @@ class SchedulerSettings(Settings):
         "list.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
+    mutex_keeps_devices: bool = Field(
+        False,
+        description="A pod with the device policy mutex keeps later pods off its devices while it is alone there. "
+        "Otherwise, as in HAMi, they may join it.",
+        json_schema_extra=notes(group=_PLACEMENT),
+    )
     node_label_selector: Labels = Field(
         default_factory=dict,
         description="Labels that a node must have for its devices to be used, as key=value,key2=value2.",

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hami_core.inventory import Inventory
+from hami_core.inventory import Inventory, PolicyDefaults
 from hami_core.model import (
     Allocation,
     Booking,
@@ -67,9 +67,10 @@ requests = st.lists(
 class Machine(RuleBasedStateMachine):
     """Scheduler, informer and clock at random."""
 
-    @initialize(mig=st.booleans())
-    def start(self, mig: bool) -> None:
-        self.inventory = Inventory(rules())
+    @initialize(mig=st.booleans(), keeps=st.booleans())
+    def start(self, mig: bool, keeps: bool) -> None:
+        self.keeps = keeps
+        self.inventory = Inventory(rules(), PolicyDefaults(keep_idle_only=keeps))
         self.devices = {node: _devices(node, 2, mig=mig and node == "n3") for node in NODES}
         self.nodes: set[str] = set()
         self.known: dict[str, tuple[PodRequest, Allocation]] = {}
@@ -86,7 +87,8 @@ class Machine(RuleBasedStateMachine):
             ContainerRequest(f"c{i}", kind, (Request("NVIDIA", count, memory, None if memory else 50, cores),))
             for i, (kind, count, memory, cores) in enumerate(shape)
         )
-        return PodRequest(f"u{next(self.numbers)}", namespace, "p", parts, "binpack", policy)
+        uid = f"u{next(self.numbers)}"
+        return PodRequest(uid, namespace, uid, parts, "binpack", policy)
 
     @rule(node=st.sampled_from(NODES))
     def put_node(self, node: str) -> None:
@@ -185,6 +187,16 @@ class Machine(RuleBasedStateMachine):
                     assert 0 <= usage.used_memory_mib <= device.memory_mib
                     assert 0 <= usage.used_cores <= device.cores
                     assert not usage.mig_in_use
+
+    @invariant()
+    def mutex_pods_stay_alone(self) -> None:
+        if not hasattr(self, "inventory") or not self.keeps:
+            return
+        alone = {b.name for b in self._bookings() if b.device_policy == "mutex"}
+        for node in self.nodes:
+            for usage in self.inventory.usage(node):
+                names = [pod.partition("/")[2] for pod in usage.pods]
+                assert len(names) <= 1 or alone.isdisjoint(names)
 
     @invariant()
     def instances_of_different_pods_do_not_overlap(self) -> None:

@@ -28,7 +28,7 @@ from hami_core.model import (
     VendorRules,
     Weights,
 )
-from hami_core.policies import NODE_POLICIES
+from hami_core.policies import NODE_POLICIES, PolicyDefaults
 from hami_core.vendorkit import default_check_type, default_check_uuid
 
 from .oracle import OAsk, OCard, OPod
@@ -105,7 +105,7 @@ class World:
     ) -> None:
         self.rng = rng
         self.policies = policies or (PLAIN_POLICIES if plain else POLICIES)
-        self.inventory = Inventory(rules())
+        self.inventory = Inventory(rules(), PolicyDefaults(keep_idle_only=True))
         self.cluster: dict[str, dict[str, list[OCard]]] = {}
         self.rooms: dict[str, tuple[int | None, int | None, int | None]] = {}
         mig = not plain and rng.random() < 0.25
@@ -156,6 +156,7 @@ class World:
         rng = self.rng
         for row in rows.values():
             for card in row:
+                policy = random.Random(card.id).choice(["", "", "spread", "mutex", "mutex,spread"])
                 for number in range(rng.choice([0, 0, 1, 2, 3])):
                     memory = rng.choice([0, 1000, 5000, rng.randint(0, 9000)])
                     cores = rng.choice([0, 10, 25, 50, 100])
@@ -174,7 +175,8 @@ class World:
                     )
                     part = ContainerSlices("c", ContainerKind.APP, (piece,))
                     uid = f"{card.id}-{number}"
-                    self.inventory.set_pod(Booking(uid, "filler", uid, Allocation(node, (part,))))
+                    self.inventory.set_pod(Booking(uid, "filler", uid, Allocation(node, (part,)), policy))
+                card.kept = card.used == 1 and "mutex" in policy  # alone on the card
 
     def pod(self) -> tuple[PodRequest, OPod]:
         """A new pod."""

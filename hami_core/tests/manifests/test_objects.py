@@ -323,6 +323,13 @@ def test_policies_of_the_chart_are_those_of_the_scheduler(policy):
     assert SchedulerSettings.from_arguments(arguments)[0].gpu_scheduler_policy == policy
 
 
+@pytest.mark.parametrize("on", [True, False])
+def test_mutex_value_of_the_chart_reaches_the_scheduler(on):
+    objects = made(values={"scheduler": {"mutexKeepsDevices": on}})
+    arguments = container(objects, "Deployment", "vgpu-scheduler-extender")["args"][1:]
+    assert SchedulerSettings.from_arguments(arguments)[0].mutex_keeps_devices is on
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
