@@ -30,5 +30,38 @@ def test_tables_that_share_a_name_agree_on_its_labels():
     assert metrics.disagreements(tables().values()) == {}
 
 
+DASHBOARD = "HAMi: dashboards/hami-vgpu-dashboard.json"
+OLD_DASHBOARD = "HAMi: docs/gpu-dashboard.json"
+WEBUI = "HAMi-WebUI: server/internal/exporter/exporter.go"
+CONTAINER = ("namespace", "pod", "container")
+QUERIES = [
+    (DASHBOARD, "hami_gpu_memory_limit_bytes", ("node", "device_uuid")),
+    (DASHBOARD, "hami_gpu_memory_allocated_bytes", ("node",)),
+    (DASHBOARD, "hami_gpu_shared_count", ("node", "device_index", "device_uuid")),
+    (DASHBOARD, "hami_gpu_core_allocated_ratio", ("node", "device_index", "device_uuid")),
+    (DASHBOARD, "hami_node_gpu_memory_allocated_ratio", ("node", "device_index")),
+    (DASHBOARD, "hami_host_gpu_memory_used_bytes", ("device_uuid", "device_index", "device_type")),
+    (DASHBOARD, "hami_host_gpu_utilization_ratio", ("device_uuid", "device_index", "device_type")),
+    (DASHBOARD, "hami_vgpu_memory_used_bytes", (*CONTAINER, "vdevice_index", "device_uuid")),
+    (DASHBOARD, "hami_vgpu_memory_limit_bytes", (*CONTAINER, "vdevice_index")),
+    (DASHBOARD, "hami_container_device_utilization_ratio", (*CONTAINER, "vdevice_index")),
+    # Label node_name of this dashboard comes from the scrape configuration in HAMi's docs/dashboard.md.
+    (OLD_DASHBOARD, "Device_memory_desc_of_container", ("podname",)),
+    (OLD_DASHBOARD, "HostGPUMemoryUsage", ()),
+    (OLD_DASHBOARD, "HostCoreUtilization", ()),
+    (OLD_DASHBOARD, "vGPU_device_memory_limit_in_bytes", ()),
+    (WEBUI, "hami_container_device_utilization_ratio", (*CONTAINER, "device_uuid")),
+    (WEBUI, "hami_vgpu_memory_used_bytes", (*CONTAINER, "device_uuid")),
+]
+"""What queries of HAMi's programs use: where, metric, labels. Metrics of other exporters (DCGM) are left out."""
+
+
+def test_queries_of_hamis_dashboards_find_every_label():
+    served = {spec.name: {*spec.labels} for spec in chain(*tables().values())}
+    missing = [(where, name) for where, name, labels in QUERIES if not served.get(name, set()) >= {*labels}]
+    unserved = [(where, name) for where, name, _ in QUERIES if name not in served]
+    assert (missing, unserved) == ([], [])
+
+
 def test_every_metrics_help_is_a_sentence():
     assert [spec.name for spec in chain(*tables().values()) if not spec.help.endswith(".")] == []

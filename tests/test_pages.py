@@ -56,9 +56,7 @@ MADE_UP = {
     "hami_core": "a Python package",
     "hami_interpose": "a Python package",
     "hami_acme": "the template: a Python package",
-    "hami_container_device_utilization_ratio": "compatibility: HAMi's, and not served",
     "hami_container_last_kernel_elapsed_seconds": "compatibility: HAMi's, and not served",
-    "hami_mig_device_info": "compatibility: HAMi's, and not served",
 }
 """Names on pages that are in no table, each with the reason."""
 

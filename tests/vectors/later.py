@@ -16,7 +16,6 @@ LATER: dict[str, str] = {
     "metrics": _MONITOR,
     "node_override_score": "vendor MetaX",
     # NVIDIA's node side, monitor, interposer
-    "vendors/metrics.mig": _MIG,
     "vendors/mig.chartAllowlist": _MIG,
     "vendors/mig.nvmlPlacementsByFamily": _MIG,
     "vendors/mig.sliceKeyToCIProfileId": _MIG,

@@ -11,6 +11,10 @@ _gauge, _counter = partial(MetricSpec.gauge, zoned=True), partial(MetricSpec.cou
 _CARD: Final = ("device_index", "device_uuid", "device_type")
 _CONTAINER: Final = ("namespace", "pod", "container")
 _SLICE: Final = (*_CONTAINER, "vdevice_index", "device_uuid")
+_UTILIZATION: Final = (
+    "Percent of the card's time that the container uses (0 to 100). With a core limit: its device time since the "
+    "scrape before, at least 5 s. Without: NVML's figures of its processes with a known host pid."
+)
 
 HAMI: Final = (
     _gauge("hami_host_gpu_memory_used_bytes", "Device memory in use on the card, by NVML.", "node", *_CARD),
@@ -30,6 +34,16 @@ HAMI: Final = (
         "Part of the memory held: everything except contexts and code. Includes memory in the host.",
         *_SLICE,
     ),
+    _gauge("hami_container_device_utilization_ratio", _UTILIZATION, *_SLICE),
+    _gauge(
+        "hami_mig_device_info",
+        "The MIG instance that a container has; always 1. There are no samples, since the agent gives no instances.",
+        *_SLICE,
+        "mig_uuid",
+        "profile",
+        "gpu_instance_id",
+        "compute_instance_id",
+    ),
 )
 """HAMi's metrics, with its labels."""
 
@@ -41,6 +55,16 @@ HAMI_LEGACY: Final = (
     _gauge("HostCoreUtilization", "Percent of time a kernel ran on the card (0 to 100).", *_OLD_CARD),
     _gauge("vGPU_device_memory_usage_in_bytes", "Device memory the container holds.", *_OLD_SLICE),
     _gauge("vGPU_device_memory_limit_in_bytes", "Device memory the container may hold; 0: no limit.", *_OLD_SLICE),
+    _gauge(
+        "Device_memory_desc_of_container",
+        "Device memory the container holds, with its parts in bytes as labels.",
+        *_OLD_SLICE,
+        "context",
+        "module",
+        "data",
+        "offset",
+    ),
+    _gauge("Device_utilization_desc_of_container", "As hami_container_device_utilization_ratio.", *_OLD_SLICE),
 )
 """Metrics under HAMi's old names (``--legacy-metrics``)."""
 

@@ -16,7 +16,7 @@ from hami_nvidia.regions import region_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
-    from hami_interpose.region import ComputeUse, OversubscriptionUse, Region
+    from hami_interpose.region import ComputeUse, DeviceUse, OversubscriptionUse, Region
 
     from hami_core import ContainerRef
     from hami_nvidia.nvml import Card, Nvml, Usage
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 NS: Final = 10**9
+LEAST_WINDOW_S: Final = 5.0
+"""Least time between the two readings of a container's device time that make one figure of its utilization."""
 
 
 def host_samples(
@@ -130,11 +132,86 @@ def driver_memory(
     return measured
 
 
+class DeviceTimeShares:
+    """Percent of a card's time that containers with a core limit used, from two readings of their device time.
+
+    Args:
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._read: dict[tuple[str, int], tuple[float, int, float | None]] = {}
+
+    def percent(self, record_id: str, position: int, charged: int) -> float | None:
+        """Take in a reading. None: it is the first of this slice, or too close to the first.
+
+        Args:
+            record_id: The container.
+            position: The card's position in its region.
+            charged: Device time since the container was made, in ns.
+        """
+        key, now = (record_id, position), self._clock()
+        since, before, known = self._read.get(key, (now, charged, None))
+        if now - since >= LEAST_WINDOW_S:
+            since, before, known = now, charged, 100 * max(charged - before, 0) / NS / (now - since)
+        self._read[key] = (since, before, known)
+        return known
+
+    def keep(self, record_ids: Container[str]) -> None:
+        """Forget all other containers."""
+        self._read = {key: read for key, read in self._read.items() if key[0] in record_ids}
+
+
+def utilization(
+    nvml: Nvml,
+    cards: Container[str],
+    pids: Callable[[str], Collection[int]],
+    shares: DeviceTimeShares,
+    now: float,
+) -> Callable[[str, int, DeviceUse], float | None]:
+    """Make a function that returns the percent of a card's time that a container uses. Each card is asked once.
+
+    Args:
+        nvml: The driver.
+        cards: UUIDs of the node's cards. Others are ignored, since a region may contain any UUID.
+        pids: Returns the host pids of a container's processes by record id.
+        shares: The readings of device time.
+        now: Unix seconds.
+
+    Returns:
+        A function of record id, the card's position and the card as in the region. It returns None if nothing is known.
+    """
+
+    @cache
+    def on_card(uuid: str) -> Mapping[int, int] | None:
+        try:
+            return nvml.process_utilization(uuid, now - LEAST_WINDOW_S)
+        except NvmlError as error:
+            log.warning("can't measure a card's processes", error=str(error))
+            return None
+
+    def percent(record_id: str, position: int, device: DeviceUse) -> float | None:
+        if _is_accounted(device):
+            return shares.percent(record_id, position, device.compute.charged)
+        own = pids(record_id) if device.uuid in cards else ()
+        found = on_card(device.uuid) if own else None
+        return None if found is None else float(sum(found.get(pid, 0) for pid in own))
+
+    return percent
+
+
+def _is_accounted(device: DeviceUse) -> bool:
+    """Whether the library accounts the container's device time: it has or had a core limit."""
+    return bool(device.cores or device.compute.grants)
+
+
 def container_samples(
     records: Mapping[str, ContainerRef],
     region_dirs: Mapping[str, str],
     told: set[str],
     measured: Callable[[str, str], int | None],
+    used: Callable[[str, int, DeviceUse], float | None],
     *,
     legacy: bool = False,
 ) -> list[Sample]:
@@ -147,6 +224,7 @@ def container_samples(
         region_dirs: Their regions' host folders.
         told: Records whose damaged region was already logged. This function updates the set.
         measured: The function that `driver_memory` returns.
+        used: The function that `utilization` returns.
         legacy: Also add samples under HAMi's old names.
     """
     found: list[Sample] = []
@@ -168,7 +246,9 @@ def container_samples(
             if region.reason:
                 own = labels | {"reason": region.reason}
                 found.append(Sample("hami_vgpu_last_denial_time_seconds", own, float(region.reason_time)))
-            found += _legacy(region, ref) if legacy else ()
+            percents = [used(record_id, *place) for place in enumerate(region.devices)]
+            found += _of_utilization(region, labels, percents)
+            found += _legacy(region, ref, percents) if legacy else ()
     return found
 
 
@@ -192,7 +272,7 @@ def _of_region(region: Region, labels: Mapping[str, str]) -> Iterator[Sample]:
         yield Sample("hami_vgpu_memory_denied_total", own, float(device.denied))
         if device.oversubscription.limit_bytes:
             yield from _of_host_memory(device.oversubscription, own)
-        if device.cores or device.compute.grants:
+        if _is_accounted(device):
             yield from _of_compute(device.compute, own)
 
 
@@ -203,6 +283,13 @@ def _of_driver(region: Region, labels: Mapping[str, str], measured: Callable[[st
         if size is not None:
             own = dict(labels) | {"vdevice_index": str(position), "device_uuid": device.uuid[:40]}
             yield Sample("hami_vgpu_memory_driver_bytes", own, float(size))
+
+
+def _of_utilization(region: Region, labels: Mapping[str, str], percents: Sequence[float | None]) -> Iterator[Sample]:
+    for position, (device, percent) in enumerate(zip(region.devices, percents, strict=True)):
+        if percent is not None:
+            own = dict(labels) | {"vdevice_index": str(position), "device_uuid": device.uuid[:40]}
+            yield Sample("hami_container_device_utilization_ratio", own, percent)
 
 
 def _of_host_memory(use: OversubscriptionUse, own: Mapping[str, str]) -> Iterator[Sample]:
@@ -225,9 +312,9 @@ def _of_compute(use: ComputeUse, own: Mapping[str, str]) -> Iterator[Sample]:
     yield Sample("hami_vgpu_compute_turn_timeouts_total", own, float(use.turn_timeouts))
 
 
-def _legacy(region: Region, ref: ContainerRef) -> Iterator[Sample]:
-    """A container's memory under HAMi's old metric names."""
-    for position, device in enumerate(region.devices):
+def _legacy(region: Region, ref: ContainerRef, percents: Sequence[float | None]) -> Iterator[Sample]:
+    """A container's memory and utilization under HAMi's old metric names."""
+    for position, (device, percent) in enumerate(zip(region.devices, percents, strict=True)):
         own = {
             "podnamespace": ref.namespace,
             "podname": ref.pod,
@@ -237,3 +324,9 @@ def _legacy(region: Region, ref: ContainerRef) -> Iterator[Sample]:
         }
         yield Sample("vGPU_device_memory_usage_in_bytes", own, float(device.used_bytes))
         yield Sample("vGPU_device_memory_limit_in_bytes", own, float(device.limit_bytes))
+        context, module, data = device.parts.contexts_bytes, device.parts.modules_bytes, device.parts.buffers_bytes
+        rest = device.used_bytes - context - module - data
+        parts = {"context": str(context), "module": str(module), "data": str(data), "offset": str(rest)}
+        yield Sample("Device_memory_desc_of_container", own | parts, float(device.used_bytes))
+        if percent is not None:
+            yield Sample("Device_utilization_desc_of_container", own, percent)

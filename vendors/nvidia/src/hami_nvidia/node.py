@@ -70,6 +70,8 @@ class NvidiaNode(Nvidia):
         self._driver: driver_files.DriverFiles | None = None
         self._interposer: container_edits.Interposer | None = None
         self._damaged: set[str] = set()
+        self._shares = monitor.DeviceTimeShares(clock)
+        self._now = now
         self._unmatched: frozenset[str] = frozenset()
         policy = XidPolicy.parse(self.settings.disable_health_checks, self.settings.enable_health_checks)
         self._tenants: dict[str, Tenant | None] = {}
@@ -333,8 +335,11 @@ class NvidiaNode(Nvidia):
         """Samples of cards and containers."""
         cards = sorted(self._cards.values(), key=lambda c: c.index)
         legacy = self._node.legacy_metrics
-        measured = monitor.driver_memory(self.nvml, {card.uuid for card in cards}, self._host_pids.named)
-        containers = monitor.container_samples(records, region_dirs, self._damaged, measured, legacy=legacy)
+        uuids, pids = {card.uuid for card in cards}, self._host_pids.named
+        self._shares.keep(records)
+        measured = monitor.driver_memory(self.nvml, uuids, pids)
+        used = monitor.utilization(self.nvml, uuids, pids, self._shares, self._now())
+        containers = monitor.container_samples(records, region_dirs, self._damaged, measured, used, legacy=legacy)
         oversubscribed = monitor.oversubscribed_cards(containers)
         return [
             *monitor.host_samples(self.nvml, cards, self._node.name, oversubscribed, legacy=legacy),

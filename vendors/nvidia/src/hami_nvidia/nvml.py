@@ -23,6 +23,7 @@ NVLINKS: Final = 18
 """Number of NVLinks of a card that are read for pair scores."""
 ERROR_INVALID_ARGUMENT: Final = 2
 ERROR_NOT_SUPPORTED: Final = 3
+ERROR_NOT_FOUND: Final = 6
 ERROR_TIMEOUT: Final = 10
 ERROR_FUNCTION_NOT_FOUND: Final = 13
 ERROR_GPU_IS_LOST: Final = 15
@@ -287,6 +288,32 @@ class Nvml:
         with self._calling("nvmlDeviceGetComputeRunningProcesses", uuid) as nvml:
             found = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
             return {int(p.pid): int(p.usedGpuMemory or 0) for p in found}
+
+    def process_utilization(self, uuid: str, since: float) -> dict[int, int] | None:
+        """Percent of the card's time that each host pid used lately; None if NVML does not measure it.
+
+        Args:
+            uuid: The card.
+            since: Unix seconds; older samples are left out. A process without a newer sample was idle.
+
+        Raises:
+            NvmlError: The card does not answer.
+        """
+        handle = self._handle(uuid)
+
+        def measured() -> dict[int, int]:
+            with self._calling("nvmlDeviceGetProcessUtilization", uuid) as nvml:
+                found = nvml.nvmlDeviceGetProcessUtilization(handle, int(since * 1_000_000))
+                ordered = sorted(found, key=lambda sample: int(sample.timeStamp))
+                return {int(sample.pid): int(sample.smUtil) for sample in ordered}  # the latest sample counts
+
+        try:
+            found: dict[int, int] | None = self._unless_unsupported(measured)
+        except NvmlError as error:
+            if error.code == ERROR_NOT_FOUND:  # no process worked
+                return {}
+            raise
+        return found
 
     def memory_node(self, uuid: str) -> int | None:
         """The NUMA node nearest to the card's memory; None if NVML does not say."""

@@ -241,6 +241,28 @@ def test_driver_memory_is_reported_for_each_container(bed, tenants, gpus, monkey
     assert told() == {name: sum(on_card[pid] for pid in tenant.host_pids) for name, tenant in tenants.items()}
 
 
+def test_utilization_is_reported_for_each_container(bed, tenants, monkeypatch):
+    monkeypatch.setenv("HAMI_SIM_HOST_PROC", "/proc")  # the agent's driver reports host pids
+    asked = []
+    percents = {pid: 10 * n for n, tenant in enumerate(tenants.values(), 1) for pid in tenant.host_pids}
+    real = bed.made.nvml.process_utilization
+
+    def working(uuid: str, since: float) -> dict[int, int] | None:
+        asked.append(real(uuid, since))
+        return percents
+
+    monkeypatch.setattr(bed.made.nvml, "process_utilization", working)
+
+    def told() -> dict[str, float]:
+        name = "hami_container_device_utilization_ratio"
+        return {s.labels["pod"]: s.value for s in bed.made.metrics(bed.refs, bed.folders) if s.name == name}
+
+    assert told() == {}, "before any process is named"
+    bed.look()
+    assert told() == {"x": 20.0, "y": 40.0}
+    assert asked == [dict.fromkeys(percents, 0)], "the driver is asked once, and its processes are idle"
+
+
 def test_processes_of_a_restarted_container_are_named_again(bed, tenants, gpus):
     """A restarted container keeps its region, and its first process has inner pid 1 again."""
     bed.look()

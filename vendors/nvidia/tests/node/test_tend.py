@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from dataclasses import replace
 
 import pytest
 from hami_interpose import feedback, region
@@ -291,6 +292,37 @@ def test_compute_metrics_come_from_the_region(bed):
         "hami_vgpu_compute_turn_timeouts_total": 2.0,
     }
     assert {s.labels["pod"] for s in bed.samples("hami_vgpu_compute_seconds_total")} == {"limited"}
+
+
+def test_utilization_of_a_limited_container_is_its_share_of_device_time(bed):
+    bed.run("limited", cores=30)
+    at = region.COMPUTE_OFFSET + 4096 + 64
+    shown = []
+    for seconds, charged_s in ((0, 1.0), (2, 1.5), (8, 4.0), (1, 5.0), (9, 4.5), (10, 0.5)):
+        bed.clock.passed += seconds
+        bed.write("limited", at, struct.pack("<Q", int(charged_s * 10**9)))
+        shown.append([s.value for s in bed.samples("hami_container_device_utilization_ratio")])
+    # 3 s of 10; a scrape after 1 s repeats that; 0.5 s of 10; a new region of the container begins at 0.
+    assert shown == [[], [], [30.0], [30.0], [5.0], [0.0]]
+
+
+def test_old_names_show_parts_and_utilization(bed):
+    bed.run("limited", cores=30)
+    bed.made._node = replace(bed.made._node, legacy_metrics=True)
+    bed.samples("")
+    bed.clock.passed += 10
+    (memory,) = bed.samples("Device_memory_desc_of_container")
+    parts = {name: memory.labels[name] for name in ("context", "module", "data", "offset")}
+    assert (memory.value, parts) == (0.0, dict.fromkeys(parts, "0"))
+    (percent,) = bed.samples("Device_utilization_desc_of_container")
+    assert (percent.labels["podname"], percent.value) == ("limited", 0.0)
+
+
+def test_unlimited_container_without_known_processes_has_no_utilization(bed):
+    bed.run("free")
+    for _ in range(2):
+        bed.look()
+        assert bed.samples("hami_container_device_utilization_ratio") == []
 
 
 def test_host_memory_metrics_come_from_the_region(bed):
