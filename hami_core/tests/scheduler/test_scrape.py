@@ -72,9 +72,9 @@ def reserving(name: str, node: str, *, made: bool, phase: str) -> Pod:
 class Scraped(Machine):
     """The histories of the stateful inventory test, with scrapes in between."""
 
-    @initialize(mig=st.booleans())
-    def start(self, mig: bool) -> None:
-        super().start(mig)
+    @initialize(mig=st.booleans(), keeps=st.booleans())
+    def start(self, mig: bool, keeps: bool) -> None:
+        super().start(mig, keeps)
         self.pods = Pods()
         self.text = StateText(self.inventory, self.pods, legacy=True, piece_s=0)  # type: ignore[arg-type]
 
