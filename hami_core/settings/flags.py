@@ -139,6 +139,8 @@ def _is_switch(field: FieldInfo) -> bool:
 
 def _level(verbosity: str) -> str:
     """Return the log level for a klog verbosity, such as the 4 of ``-v=4``."""
+    if verbosity == "false":  # HAMi's charts up to 2.5 start their agent with -v=false.
+        return "info"
     if not verbosity.isdigit():
         raise ConfigError("-v", f"{verbosity!r} is not a whole number", "or use --log-level")
     return "debug" if int(verbosity) >= _DEBUG_VERBOSITY else "info"
