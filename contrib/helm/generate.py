@@ -3,8 +3,9 @@
     python contrib/helm/generate.py [--check]
 
 values.schema.json and the table of docs/reference/chart.md come from the comments of values.yaml: "# -- text" above a
-key, with its type in parentheses if the default does not show it. files/vendors.json lists the vendors of vendors/,
-whose packages our images hold. files/system-keys.json comes from hami_core.wire.keys and those vendors.
+key, with its type in parentheses if the default does not show it. hami-keys.yaml adds keys of HAMi's charts to both;
+for the templates, it becomes files/hami-keys.json. files/vendors.json lists the vendors of vendors/, whose packages our
+images hold. files/system-keys.json comes from hami_core.wire.keys and those vendors.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from hami_core.wire import keys
 
 ROOT = vendors.ROOT
 CHART = ROOT / "contrib/helm/hami"
+HERE = ROOT / "contrib/helm"
 PAGE = ROOT / "docs/reference/chart.md"
 BEGIN, END = "<!-- generated from values.yaml -->", "<!-- end of what is generated -->"
 
@@ -60,6 +62,9 @@ TYPES: dict[str, dict[str, Any]] = {
     "address": {"type": "string", "pattern": r"^(0\.0\.0\.0|\[::\])?:[0-9]+$"},
     "folder": {"type": "string", "pattern": "^/[^:]+$"},
     "root": {"type": "string", "pattern": "^/[^:]*$"},
+    "auto": {"enum": ["auto"]},
+    "percent": {"type": "string", "pattern": "^[0-9]+%$"},
+    "int|empty": {"type": ["integer", "string"], "pattern": "^[0-9]*$", "minimum": 0, "maximum": INT32_MAX},
     "bool|string": {"enum": [True, False, "true", "false"]},
     "name": {"type": "string", "pattern": NAME},
     "resource": {"type": "string", "pattern": f"^({RESOURCE})?$"},
@@ -69,6 +74,7 @@ TYPES: dict[str, dict[str, Any]] = {
     "time": {"type": "string", "pattern": r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[-+][0-9]{2}:[0-9]{2}))?$"},
     "interval": {"type": "string", "pattern": "^([0-9]+(ms|[smhdwy]))*$"},
     "duration": {"type": "string", "pattern": r"^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h)?)+$"},
+    "duration|empty": {"type": "string", "pattern": r"^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h)?)*$"},
     "count|all": {"type": ["string", "integer"], "minimum": 1, "pattern": "^([1-9][0-9]*|all)$"},
     "level": {"enum": [0, 1, 2, 3, 4, "0", "1", "2", "3", "4"]},
 }
@@ -137,6 +143,8 @@ TYPES["list:agent"] = {
         "additionalProperties": False,
     },
 }
+IMAGES = ("devicePlugin.image", "scheduler.extender.image", "scheduler.kubeScheduler.image")
+"""Images that are texts in HAMi's charts up to 2.6."""
 WORDS = {"node-policy": NODE_POLICIES, "device-policy": DEVICE_POLICIES}
 """Sets of words, from the scheduler's settings."""
 
@@ -234,6 +242,53 @@ def schema(found: list[Key]) -> dict[str, Any]:
     return root
 
 
+def hami_keys(found: list[Key]) -> dict[str, Any]:
+    """hami-keys.yaml, and for the templates the defaults of the keys that replace HAMi's, and of images."""
+    known = {".".join(key.path): key.default for key in found}
+    keys: dict[str, Any] = yaml.safe_load((HERE / "hami-keys.yaml").read_text())
+    for old, new in keys["moved"].items():
+        if new not in known or old in known:
+            raise SystemExit(f"hami-keys.yaml: {old}: {new} is not in values.yaml, or {old} is")
+    images: dict[str, dict[str, Any]] = {name: {} for name in IMAGES}
+    for name, default in known.items():
+        above, _, part = name.rpartition(".")
+        if above in images:
+            images[above][part] = default
+    return {**keys, "defaults": {new: known[new] for new in sorted(set(keys["moved"].values()))}, "images": images}
+
+
+def add_hami_keys(root: dict[str, Any], found: list[Key], keys: dict[str, Any]) -> None:
+    """Let the schema accept HAMi's keys, and images as text."""
+    types = {".".join(key.path): key.type or inferred(key.default, key.path) for key in found}
+    added = {old: (types[new], f"Now {new}.") for old, new in keys["moved"].items()}
+    added |= {key: (each.get("type", "any"), f"Ignored: {each['text']}.") for key, each in keys["ignored"].items()}
+    added |= {key: ("bool", f"Refused if true: {text}.") for key, text in keys["refused"].items()}
+    for name, (kind, text) in added.items():
+        *above, last = name.split(".")
+        here = root
+        for part in above:
+            new = {"type": "object", "additionalProperties": False, "properties": {}}
+            here = here["properties"].setdefault(part, new)
+        accepted = of_type(kind)
+        # null is allowed, as in HAMi's charts: it leaves the key out.
+        either = {"anyOf": [*accepted.get("anyOf", [accepted]), TYPES["null"]]} if accepted else {}
+        here["properties"][last] = {"description": text, **either}
+    for name in IMAGES:
+        here = root
+        for part in name.split("."):
+            here = here["properties"][part]
+        here |= {"type": ["object", "string"], "pattern": TYPES["word"]["pattern"], "maxLength": 255}
+
+
+def hami_table(keys: dict[str, Any]) -> str:
+    """HAMi's keys as Markdown."""
+    out = ["### Further keys of HAMi's charts", "", "| key | what becomes of it |", "|---|---|"]
+    out += [f"| `{old}` | now `{new}` |" for old, new in keys["moved"].items()]
+    out += [f"| `{key}` | ignored: {each['text']} |" for key, each in keys["ignored"].items()]
+    out += [f"| `{key}` | refused if true: {text} |" for key, text in keys["refused"].items()]
+    return "\n".join(out)
+
+
 def require(root: dict[str, Any], found: list[Key]) -> None:
     """Keys that the templates need. null removes a default, which the templates accept for lists and mappings only."""
     for key in found:
@@ -286,14 +341,17 @@ def system_keys(found: list[vendors.Vendor]) -> dict[str, Any]:
 def main() -> None:
     """Write the files; with ``--check``, only compare them."""
     found, in_tree = values(), vendors.in_tree(ROOT)
+    keys_of_hami, accepted = hami_keys(found), schema(found)
+    add_hami_keys(accepted, found, keys_of_hami)
     page = PAGE.read_text()
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     wanted = {
-        CHART / "values.schema.json": json.dumps(schema(found), indent=1) + "\n",
+        CHART / "values.schema.json": json.dumps(accepted, indent=1) + "\n",
+        CHART / "files/hami-keys.json": json.dumps(keys_of_hami, indent=1, ensure_ascii=False) + "\n",
         CHART / "files/vendors.json": json.dumps([vendor.name for vendor in in_tree]) + "\n",
         CHART / "files/system-keys.json": json.dumps(system_keys(in_tree), indent=1) + "\n",
-        PAGE: f"{before}{BEGIN}\n\n{table(found)}\n\n{END}{after}",
+        PAGE: f"{before}{BEGIN}\n\n{table(found)}\n\n{hami_table(keys_of_hami)}\n\n{END}{after}",
     }
     old = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv[1:]:

@@ -6,6 +6,7 @@ The engine contacts no cluster. The package comes with the extra ``hami[manifest
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from hami_core.errors import ConfigError
@@ -49,6 +50,7 @@ def rendered(chart: Path, given: Mapping[str, Any], release: Release, where: str
             # Chart.render() takes neither kube_version nor api_versions. The library's own function takes both.
             found = _native.call_string("helm_render", loaded._raw(), json.dumps(given), json.dumps(options))  # noqa: SLF001
     except helm_python.HelmError as error:
-        raise ConfigError(where, f"the chart refuses them: {' '.join(str(error).split())}") from error
+        problem = re.sub(r".*execution error at \(.*?\): ", "", " ".join(str(error).split()))
+        raise ConfigError(where, f"the chart refuses them: {problem}") from error
     texts: dict[str, str] = json.loads(found)
     return texts

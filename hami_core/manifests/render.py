@@ -91,7 +91,9 @@ def _check_version(chart: Chart, merged: Mapping[str, Any], release: Release) ->
     if oldest and given and (int(given[1]), int(given[2])) < (int(oldest[1]), int(oldest[2])):
         raise ConfigError("kube-version", f"{release.kube_version} is too old", f"the chart is for {oldest[0]}")
     scheduler = merged["scheduler"]["kubeScheduler"]
-    if scheduler["enabled"] and not scheduler["image"]["tag"] and not release.kube_version:
+    image = scheduler["image"]
+    tag = scheduler.get("imageTag") or (isinstance(image, dict) and image["tag"])
+    if scheduler["enabled"] and not tag and not release.kube_version:
         fix = "give --kube-version, or set scheduler.kubeScheduler.image.tag"
         problem = "kube-scheduler must have the cluster's version, which is not known"
         raise ConfigError("kube-version", problem, fix)

@@ -272,10 +272,10 @@ def test_resources_of_others_need_a_vendor_that_serves_them():
     assert "are refused" in warning
 
 
-def test_hamis_images_are_named_as_not_ours():
+def test_hamis_image_is_replaced_by_ours_and_named():
     given = {"scheduler": {"extender": {"image": {"repository": "projecthami/hami"}}}}
     [warning] = warnings(CHART, given, Release(kube_version="1.36.3"))
-    assert "scheduler.extender.image.repository: projecthami/hami is HAMi's image" in warning
+    assert warning == "scheduler.extender.image: projecthami/hami is HAMi's image, so hami/scheduler takes its place"
 
 
 def test_a_port_below_1024_comes_with_the_sysctl_it_needs():

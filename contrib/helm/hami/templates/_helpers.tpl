@@ -177,10 +177,18 @@ devices.customresources: no further vendor is served, so pods that request them 
 agents: {{ .name }}: the image hami/scheduler does not hold the package of vendor {{ .vendor }}, so the scheduler does not start (set scheduler.extender.image to an image that holds it)
 {{- end -}}
 {{- end -}}
-{{- range $key, $image := dict "scheduler.extender.image" .Values.scheduler.extender.image "devicePlugin.image" .Values.devicePlugin.image -}}
-{{- if contains "projecthami/" $image.repository }}
-{{ $key }}.repository: {{ $image.repository }} is HAMi's image, whose programs are not those of this chart (leave it out)
+{{- $d := .Values.devicePlugin -}}
+{{- if and $d.enabled $d.nvidiaDriverRoot (not $d.runtimeClassName) (not (dig "privileged" false (default (dict) $d.securityContext))) }}
+devicePlugin.nvidiaDriverRoot: unless NVIDIA's runtime is the nodes' default, the agent finds no cards (set devicePlugin.securityContext.privileged to true, or devicePlugin.runtimeClassName)
 {{- end -}}
+{{- range .Values.taken.replaced }}
+{{ . }}
+{{- end -}}
+{{- with .Values.taken.moved }}
+Keys with a new name: {{ join ", " . }}
+{{- end -}}
+{{- with .Values.taken.ignored }}
+Ignored keys: {{ join ", " . }} (the chart's reference page names what replaces each)
 {{- end -}}
 {{- end -}}
 

@@ -1,0 +1,1 @@
+**Chart.** Values files of HAMi's charts 2.4 to 2.10 and of its main branch are taken as they are: former keys give their value to the key that replaces them, and one warning lists the ignored keys. Values with which a process could not start, such as HAMi's images or `devicePlugin.mode: adopt` without its time, are refused with the reason.
