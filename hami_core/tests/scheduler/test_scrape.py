@@ -143,7 +143,7 @@ def test_cached_text_equals_text_from_scratch() -> None:
 
 def test_label_values_are_escaped_as_the_encoder_does() -> None:
     machine = Scraped()
-    machine.start(False)
+    machine.start(False, False)
     odd = 'a "b"\\c\nd %s \x010\x01'
     device = Device(odd, 0, 3, 40960, 100, odd, "NVIDIA", 0)
     machine.inventory.set_node(NodeFacts(odd), {"NVIDIA": [device]})
