@@ -47,7 +47,7 @@ import json
 from hami_core.manifests import Chart, Release, render, warnings
 release = Release(kube_version="1.36.3")
 agent = {"name": "acme", "vendor": "acme", "resourceNames": ["acme.example/npu"]}
-values = {"agents": [agent | {"image": {"repository": "hami/agent-acme"}}]}
+values = {"global": {"imageRegistry": "localhost"}, "agents": [agent | {"image": {"repository": "hami/agent-acme"}}]}
 objects = [manifest.content for manifest in render(Chart.read(), values, release)]
 print(json.dumps({"objects": objects, "warnings": list(warnings(Chart.read(), values, release))}))
 """

@@ -21,7 +21,7 @@ from tests.e2e.bed.bed import Bed
 from tests.e2e.bed.errors import ApiRefused, BedError
 from tests.e2e.bed.recipes import RECIPES
 from tests.e2e.bed.tools import locate
-from tests.e2e.values import values
+from tests.e2e.values import merged, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +33,9 @@ FOLDER = ROOT / "contrib/helm/hami"
 CHART = Chart.read(FOLDER)
 NAMESPACE = "kube-system"
 MONITOR = "monitoring.coreos.com/v1/ServiceMonitor"
+OURS = {"registry": "registry.example"}
+REGISTRY = {"scheduler": {"extender": {"image": OURS}}, "devicePlugin": {"image": OURS}}
+"""Our images have no registry by default, and the chart refuses that."""
 HAMIS = yaml.safe_load((ROOT / "hami_core/tests/manifests/data/hami-2.10.yaml").read_text())
 VENDORS = (
     "amd",
@@ -184,13 +187,13 @@ def by_name(objects: Iterator[dict[str, Any]] | list[dict[str, Any]]) -> dict[tu
 
 def ours(given: dict[str, Any]) -> list[dict[str, Any]]:
     release = Release("hami", NAMESPACE, "1.36.3", [MONITOR])
-    return [dict(manifest.content) for manifest in render(CHART, given, release)]
+    return [dict(manifest.content) for manifest in render(CHART, merged(REGISTRY, given), release)]
 
 
 @pytest.mark.parametrize("case", MATRIX)
 def test_helm_and_hami_manifests_make_the_same_objects(helm, case, tmp_path):
     file = tmp_path / "values.json"
-    file.write_text(json.dumps(MATRIX[case]))
+    file.write_text(json.dumps(merged(REGISTRY, MATRIX[case])))
     words = [
         "template",
         "hami",
@@ -230,6 +233,13 @@ def test_helm_refuses_what_the_schema_does(helm, setting, place, tmp_path):
     done = run(helm, tmp_path, "template", "hami", str(FOLDER), "--set", setting)
     assert done.returncode != 0
     assert place in done.stderr
+
+
+def test_helm_refuses_our_images_without_a_registry(helm, tmp_path):
+    done = run(helm, tmp_path, "template", "hami", str(FOLDER), "--kube-version", "1.36.3")
+    assert done.returncode != 0
+    assert "has no registry" in done.stderr
+    assert "docs/how-to/images.md" in done.stderr
 
 
 # --- on a real API server

@@ -7,8 +7,10 @@ import json
 import pytest
 import yaml
 
+from hami_core import manifests
 from hami_core.errors import ConfigError
-from hami_core.manifests import Chart, Release, render, warnings
+from hami_core.manifests import Chart, Release
+from hami_core.manifests.values import joined
 from hami_core.settings import AgentSettings
 
 CHART = Chart.read()
@@ -29,11 +31,25 @@ NAME = "hami-agent-acme"
 ACCOUNT = f"system:serviceaccount:kube-system:{NAME}"
 
 
+def with_registry(given):
+    """Values that name a registry for our images, which have none by default."""
+    ours = {"registry": "registry.example"}
+    return joined({"scheduler": {"extender": {"image": ours}}, "devicePlugin": {"image": ours}}, given)
+
+
+def render(chart, given, release, origins=()):
+    return manifests.render(chart, with_registry(given), release, origins)
+
+
+def warnings(chart, given, release):
+    return manifests.warnings(chart, with_registry(given), release)
+
+
 def made(*agents, **values):
     release = Release(kube_version="1.36.3", api_versions=[MONITOR])
-    manifests = render(CHART, {"agents": list(agents), **values}, release)
-    found = {f"{m.content['kind']}/{m.content['metadata']['name']}": m.content for m in manifests}
-    assert len(found) == len(manifests)
+    rendered = render(CHART, {"agents": list(agents), **values}, release)
+    found = {f"{m.content['kind']}/{m.content['metadata']['name']}": m.content for m in rendered}
+    assert len(found) == len(rendered)
     return found
 
 

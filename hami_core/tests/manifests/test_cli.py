@@ -17,7 +17,7 @@ def manifests(*words, stdin=None):
 
 def test_it_prints_the_objects_with_their_comments(tmp_path):
     first, second = tmp_path / "a.yaml", "scheduler: {replicas: 3, nodeSelector: null}\n"
-    first.write_text("scheduler: {replicas: 2}\nresourceName: a.b/c\n")
+    first.write_text("scheduler: {replicas: 2}\nresourceName: a.b/c\nglobal: {imageRegistry: registry.example}\n")
     done = manifests(
         *("-f", str(first), "-f", "-", "--set", "resourceMem=a.b/mem", "--kube-version", "1.36.3", "-n", "ns"),
         *("--set-json", "devicePlugin.deviceMemoryScaling=1.5", "--set-string", "scheduler.filterReturn=1"),
@@ -25,6 +25,7 @@ def test_it_prints_the_objects_with_their_comments(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     given = {
+        "global": {"imageRegistry": "registry.example"},
         "scheduler": {"replicas": 3, "nodeSelector": None, "filterReturn": "1"},
         "resourceName": "a.b/c",
         "resourceMem": "a.b/mem",
@@ -45,6 +46,7 @@ def test_error_is_one_line():
         ),
         (("--kube-version", "1.36.3", "-f", "/nonexistent.yaml"), "/nonexistent.yaml: can't be read"),
         (("--kube-version", "1.36.3", "--set", "x"), "is not of the form key=value"),
+        (("--kube-version", "1.36.3"), "image hami/scheduler has no registry"),
     ):
         done = manifests(*words)
         assert done.returncode == 1

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hami_core import manifests
 from hami_core.errors import ConfigError
-from hami_core.manifests import Chart, Release, render, warnings
-from hami_core.manifests.values import assign
+from hami_core.manifests import Chart, Release
+from hami_core.manifests.values import assign, joined
 from hami_core.plugins import load
 from hami_core.policies import DEVICE_POLICIES, NODE_POLICIES
 from hami_core.settings import AgentSettings, SchedulerSettings, load_device_config
@@ -26,6 +27,20 @@ NVIDIA = [
     "nvidia.com/gpucores",
     "nvidia.com/priority",
 ]
+
+
+def with_registry(given):
+    """Values that name a registry for our images, which have none by default."""
+    ours = {"registry": "registry.example"}
+    return joined({"scheduler": {"extender": {"image": ours}}, "devicePlugin": {"image": ours}}, given)
+
+
+def render(chart, given, release, origins=()):
+    return manifests.render(chart, with_registry(given), release, origins)
+
+
+def warnings(chart, given, release):
+    return manifests.warnings(chart, with_registry(given), release)
 
 
 def made(*settings, **how):
@@ -563,12 +578,22 @@ def test_images():
         ]
 
     version = CHART.meta["appVersion"]
-    assert images() == ["registry.k8s.io/kube-scheduler:v1.36.3", f"hami/scheduler:{version}"]
+    assert images() == ["registry.k8s.io/kube-scheduler:v1.36.3", f"registry.example/hami/scheduler:{version}"]
     assert images("global.imageRegistry=localhost", "global.imageTag=dev") == [
         "localhost/kube-scheduler:v1.36.3", "localhost/hami/scheduler:dev"
     ]  # fmt: skip
     assert made("scheduler.kubeScheduler.image.tag=v1", kube_version="")
     assert container(made(kube_version="v1.34.1+k3s1"), "Deployment", "kube-scheduler")["image"].endswith(":v1.34.1")
+
+
+@pytest.mark.parametrize("image", ["scheduler.extender.image", "devicePlugin.image"])
+def test_our_image_without_a_registry_is_refused(image):
+    with pytest.raises(ConfigError) as refused:
+        made(f"{image}.registry=")
+    for word in ("has no registry", "docs/how-to/images.md", "--set global.imageRegistry=registry.example"):
+        assert word in str(refused.value)
+    assert made(f"{image}.registry=", "global.imageRegistry=localhost")
+    assert made(f"{image}.registry=", f"{image}.repository=mine/image")
 
 
 def test_kube_schedulers_version_is_not_guessed():

@@ -141,7 +141,7 @@ NODE_CONFIG = {
 VALUES = {
     "schedulerName": "hami-scheduler",
     "resourceName": "nvidia.com/gpu",
-    "global": {"imageRegistry": "", "imagePullSecrets": ["a", {"name": "b"}], "labels": {"a": "b"}},
+    "global": {"imageRegistry": "registry.example", "imagePullSecrets": ["a", {"name": "b"}], "labels": {"a": "b"}},
     "scheduler": {
         "defaultSchedulerPolicy": {"nodeSchedulerPolicy": "spread", "gpuSchedulerPolicy": "mutex,binpack"},
         "replicas": 2,

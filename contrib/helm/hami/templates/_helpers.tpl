@@ -107,6 +107,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $tag := default .tag .image.tag -}}
 {{- if $registry -}}
 {{- printf "%s/%s:%s" $registry .image.repository $tag -}}
+{{- else if hasPrefix "hami/" .image.repository -}}
+{{- fail (printf "image %s has no registry, and the project publishes no images: build and push it (docs/how-to/images.md), then set global.imageRegistry for every image or registry beside its repository, such as --set global.imageRegistry=registry.example" .image.repository) -}}
 {{- else -}}
 {{- printf "%s:%s" .image.repository $tag -}}
 {{- end -}}
@@ -171,7 +173,7 @@ devices.{{ $name }}.enabled: our image has no package for {{ $name }}, so pods t
 devices.customresources: no further vendor is served, so pods that request them are refused (add the vendor's name to scheduler.vendorPackages)
 {{- end -}}
 {{- $image := .Values.scheduler.extender.image -}}
-{{- $isOurs := and (eq $image.repository "hami/scheduler") (not $image.registry) (not $image.tag) -}}
+{{- $isOurs := and (eq $image.repository "hami/scheduler") (not $image.tag) -}}
 {{- range .Values.agents -}}
 {{- if and $isOurs (not (has .vendor ($.Files.Get "files/vendors.json" | fromJsonArray))) }}
 agents: {{ .name }}: the image hami/scheduler does not hold the package of vendor {{ .vendor }}, so the scheduler does not start (set scheduler.extender.image to an image that holds it)
