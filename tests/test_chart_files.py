@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from hami_interpose import region
 from hami_interpose.limits import DeviceLimit, Limits
 from hami_nvidia import monitor
@@ -21,7 +22,10 @@ from hami_nvidia.nvml import Traffic, Usage
 from hami_nvidia.region_updater import RegionUpdater
 
 from hami_core import ContainerKind, ContainerRef, MetricKind
+from hami_core.agent.health import State
 from hami_core.observe import metrics
+from hami_core.plugins.metrics_reference import tables
+from hami_core.scheduler.verification import SignatureProblem
 
 ROOT = Path(__file__).parent.parent
 DASHBOARDS = sorted((ROOT / "contrib/grafana").glob("*.json"))
@@ -103,6 +107,54 @@ def test_dashboards_equal_those_in_the_chart():
     assert [path.read_text() for path in DASHBOARDS] == [
         path.read_text() for path in sorted((ROOT / "contrib/helm/hami/dashboards").glob("*.json"))
     ]
+
+
+ALERTS = [
+    pytest.param(rule, id=rule["alert"])
+    for group in yaml.safe_load((ROOT / "contrib/helm/hami/files/alerts.yaml").read_text("utf-8"))["groups"]
+    for rule in group["rules"]
+]
+SELECTED = re.compile(r"\b(hami_\w+)(?:\{(?P<matchers>[^}]*)\})?")
+TROUBLESHOOT = ROOT / "docs/how-to/troubleshoot.md"
+
+
+@pytest.mark.parametrize("rule", ALERTS)
+def test_alert_uses_only_metrics_and_labels_that_exist(rule):
+    labels = {spec.name: set(spec.labels) for table in tables().values() for spec in table}
+    histograms = [spec for table in tables().values() for spec in table if spec.kind is MetricKind.HISTOGRAM]
+    labels |= {f"{spec.name}_count": set(spec.labels) for spec in histograms}
+    carried = set()
+    for selected in SELECTED.finditer(rule["expr"]):
+        assert selected[1] in labels
+        assert set(re.findall(r"(\w+)(?:=|!)", selected["matchers"] or "")) <= labels[selected[1]]
+        carried |= labels[selected[1]]
+    assert carried or "by" not in rule["expr"]
+    grouped = {name for names in re.findall(r"\b(?:by|on) \(([^)]*)\)", rule["expr"]) for name in names.split(", ")}
+    assert grouped <= carried
+    shown = set(re.findall(r"\$labels\.(\w+)", json.dumps(rule["annotations"])))
+    assert shown <= (grouped or carried)
+
+
+@pytest.mark.parametrize("rule", ALERTS)
+def test_alert_has_a_severity_a_fix_and_a_section(rule):
+    assert rule["labels"] in ({"severity": "warning"}, {"severity": "critical"})
+    assert rule["annotations"].keys() == {"summary", "description", "runbook"}
+    page, _, anchor = rule["annotations"]["runbook"].partition("#")
+    assert ROOT / page == TROUBLESHOOT
+    heads = re.findall(r"^## (.+)$", TROUBLESHOOT.read_text("utf-8"), re.MULTILINE)
+    assert anchor in {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+    assert f"| `{rule['alert']}` |" in TROUBLESHOOT.read_text("utf-8")
+
+
+@pytest.mark.parametrize("rule", ALERTS)
+def test_alert_names_states_and_reasons_that_exist(rule):
+    words = {
+        "state": {state.value for state in State},
+        "reason": {"unreadable", *(problem.value for problem in SignatureProblem)},
+        "result": {"ok", "refused", "error"},
+    }
+    for label, _, text in re.findall(r'(\w+)(=~?)"([^"]*)"', rule["expr"]):
+        assert set(text.split("|")) <= words[label]
 
 
 def test_wheel_contains_the_chart(tmp_path):

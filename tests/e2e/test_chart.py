@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "contrib/helm/hami"
 CHART = Chart.read(FOLDER)
 NAMESPACE = "kube-system"
-MONITOR = "monitoring.coreos.com/v1/ServiceMonitor"
+MONITOR = "monitoring.coreos.com/v1"
 OURS = {"registry": "registry.example"}
 REGISTRY = {"scheduler": {"extender": {"image": OURS}}, "devicePlugin": {"image": OURS}}
 """Our images have no registry by default, and the chart refuses that."""
@@ -133,7 +133,13 @@ MATRIX: dict[str, dict[str, Any]] = {
         "devices": {name: {"enabled": True} for name in VENDORS} | {"nvidia": {"gpuCorePolicy": "force"}},
         "admissionPolicy": {"allowedUsers": ["system:serviceaccount:volcano-system:volcano"]},
         "networkPolicy": {"enabled": True, "metricsFrom": [{"namespaceSelector": {}}]},
-        "prometheus": {"enabled": True, "labels": {"release": "kps"}, "interval": "30s", "tokenSecret": "t"},
+        "prometheus": {
+            "enabled": True,
+            "rules": {"enabled": True},
+            "labels": {"release": "kps"},
+            "interval": "30s",
+            "tokenSecret": "t",
+        },
         "grafana": {"dashboards": {"enabled": True}},
     },
     "alone": {

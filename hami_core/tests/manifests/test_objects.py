@@ -656,6 +656,29 @@ def test_monitors_where_their_kind_exists():
         assert monitor["endpoints"][0]["port"] in {port["name"] for port in service["spec"]["ports"]}
 
 
+def test_alerts_where_their_kind_exists():
+    assert not any("PrometheusRule" in key for key in made("prometheus.rules.enabled=true"))
+    settings = ("prometheus.rules.enabled=true", "prometheus.labels.release=kps")
+    served = made(*settings, api_versions=["monitoring.coreos.com/v1/PrometheusRule"])
+    rule = served["PrometheusRule/hami"]
+    assert rule["metadata"]["labels"]["release"] == "kps"
+    assert rule["spec"] == yaml.safe_load((CHART.path / "files/alerts.yaml").read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("served", "found"),
+    [
+        (["monitoring.coreos.com/v1"], {"ServiceMonitor", "PrometheusRule"}),
+        (["monitoring.coreos.com/v1/ServiceMonitor"], {"ServiceMonitor"}),
+        (["monitoring.coreos.com/v1", "monitoring.coreos.com/v1/PrometheusRule"], {"PrometheusRule"}),
+        (["monitoring.coreos.com/v1", "monitoring.coreos.com/v1/Probe"], set()),
+    ],
+)
+def test_api_without_kinds_stands_for_all_of_them(served, found):
+    objects = made("prometheus.enabled=true", "prometheus.rules.enabled=true", api_versions=served)
+    assert {key.partition("/")[0] for key in objects} & {"ServiceMonitor", "PrometheusRule"} == found
+
+
 def test_dashboards_and_the_rest():
     objects = made(
         "grafana.dashboards.enabled=true", "networkPolicy.enabled=true", "devicePlugin.runtimeClassName=nvidia",

@@ -237,6 +237,17 @@ that the values switch on but no package serves. The scheduler refuses pods that
 {{- concat $names (default (list) $v.devices.customresources) | compact | uniq | toJson -}}
 {{- end -}}
 
+{{- /* Whether the cluster serves a kind of the Prometheus operator: dict "root" $ "kind" its name. If only the API's
+group and version are known, it serves all of them. */ -}}
+{{- define "hami.monitors" -}}
+{{- $api := "monitoring.coreos.com/v1" -}}
+{{- $served := .root.Capabilities.APIVersions -}}
+{{- $namesKinds := contains (printf " %s/" $api) (printf " %s" (join " " $served)) -}}
+{{- if or ($served.Has (printf "%s/%s" $api .kind)) (and ($served.Has $api) (not $namesKinds)) -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{- define "hami.metricsPort" -}}
 {{- .Values.scheduler.metricsBindAddress | splitList ":" | last -}}
 {{- end -}}
