@@ -21,11 +21,11 @@ import click
 @click.option("--kube-version", default="", metavar="1.36.3", help="Version of the cluster and of kube-scheduler.")
 @click.option(
     "-a",
-    "--api-version",
+    "--api-versions",
     "api_versions",
     multiple=True,
-    metavar="GROUP/VERSION/KIND",
-    help="A custom API that the cluster serves, such as monitoring.coreos.com/v1/ServiceMonitor.",
+    metavar="GROUP/VERSION[/KIND]",
+    help="A custom API that the cluster serves, such as monitoring.coreos.com/v1 (then all its kinds).",
 )
 @click.option("--show-values", is_flag=True, help="Print all values with their meaning, and nothing else.")
 def command(

@@ -23,7 +23,8 @@ class Release:
         name: The release's name, part of object names.
         namespace: Namespace of the objects.
         kube_version: The cluster's version, such as ``1.36.3``; empty: not known.
-        api_versions: Custom APIs that the cluster serves, such as ``monitoring.coreos.com/v1/ServiceMonitor``.
+        api_versions: Custom APIs that the cluster serves, such as ``monitoring.coreos.com/v1/ServiceMonitor``; without
+            a kind, all kinds of the API.
 
     Raises:
         ConfigError: A name or version is malformed.

@@ -55,6 +55,16 @@ def test_error_is_one_line():
         assert not done.stdout
 
 
+def test_warning_names_a_flag_that_the_command_takes():
+    words = ("--kube-version", "1.36.3", "--set", "global.imageRegistry=localhost,prometheus.enabled=true")
+    without, given = manifests(*words), manifests(*words, "--api-versions", "monitoring.coreos.com/v1/ServiceMonitor")
+    assert "hami: warning: prometheus.enabled: the cluster has no CRD for ServiceMonitor" in without.stderr
+    assert "--api-versions monitoring.coreos.com/v1/ServiceMonitor" in without.stderr
+    assert "kind: ServiceMonitor" not in without.stdout
+    assert "kind: ServiceMonitor" in given.stdout
+    assert given.stderr == ""
+
+
 def test_missing_engine_names_the_extra_to_install():
     without = "import sys; sys.modules['helm_python'] = None; from hami_core.cli.main import main; main()"
     argv = [sys.executable, "-c", without, "manifests", "--kube-version", "1.36.3"]

@@ -679,6 +679,19 @@ def test_api_without_kinds_stands_for_all_of_them(served, found):
     assert {key.partition("/")[0] for key in objects} & {"ServiceMonitor", "PrometheusRule"} == found
 
 
+@pytest.mark.parametrize(
+    ("key", "kind"), [("prometheus.enabled", "ServiceMonitor"), ("prometheus.rules.enabled", "PrometheusRule")]
+)
+def test_missing_kind_is_warned_of_with_the_flag_to_add(key, kind):
+    given = {}
+    assign(given, f"{key}=true")
+    [warning] = warnings(CHART, given, Release(kube_version="1.36.3"))
+    assert warning.startswith(f"{key}: the cluster has no CRD for {kind}")
+    api = f"monitoring.coreos.com/v1/{kind}"
+    assert f"--api-versions {api}" in warning
+    assert warnings(CHART, given, Release(kube_version="1.36.3", api_versions=[api])) == []
+
+
 def test_dashboards_and_the_rest():
     objects = made(
         "grafana.dashboards.enabled=true", "networkPolicy.enabled=true", "devicePlugin.runtimeClassName=nvidia",

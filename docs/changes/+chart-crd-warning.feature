@@ -1,0 +1,1 @@
+**Chart.** Notes and `hami manifests` warn if `prometheus.enabled` or `prometheus.rules.enabled` is set and the cluster lacks the CRD. `hami manifests` spells `--api-versions` as helm does (before: `--api-version`).
