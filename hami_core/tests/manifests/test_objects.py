@@ -12,6 +12,7 @@ import yaml
 from hami_core import manifests
 from hami_core.errors import ConfigError
 from hami_core.manifests import Chart, Release
+from hami_core.manifests.helm import rendered
 from hami_core.manifests.values import assign, joined
 from hami_core.plugins import load
 from hami_core.policies import DEVICE_POLICIES, NODE_POLICIES
@@ -690,6 +691,39 @@ def test_missing_kind_is_warned_of_with_the_flag_to_add(key, kind):
     api = f"monitoring.coreos.com/v1/{kind}"
     assert f"--api-versions {api}" in warning
     assert warnings(CHART, given, Release(kube_version="1.36.3", api_versions=[api])) == []
+
+
+def notes(given=None):
+    texts = rendered(CHART.path, with_registry(given or {}), Release(namespace="hami-system", kube_version="1.36.3"))
+    return texts["hami/templates/NOTES.txt"]
+
+
+def test_notes_end_with_the_next_commands():
+    assert notes().strip().splitlines()[-4:] == [
+        "kubectl label node NODE gpu=on",
+        "kubectl -n hami-system rollout status deployment/hami-scheduler",
+        "kubectl -n hami-system rollout status daemonset/hami-device-plugin",
+        "hami doctor",
+    ]
+    shown = notes({"scheduler": {"admissionWebhook": {"failurePolicy": "Ignore"}}})
+    commands, _, warning = shown.partition("\nWARNING\n")
+    assert commands.strip().endswith("hami doctor")
+    assert warning.startswith("scheduler.admissionWebhook.failurePolicy: Ignore: while the webhook is away")
+
+
+def test_notes_name_no_label_where_none_is_needed():
+    for values in ({"nvidiaNodeSelector": None}, {"nvidiaNodeSelector": {"gpu": None}}, {"enabled": False}):
+        assert "kubectl label" not in notes({"devicePlugin": values})
+    every = made(values={"devicePlugin": {"nvidiaNodeSelector": None}})["DaemonSet/hami-device-plugin"]
+    assert "nodeSelector" not in every["spec"]["template"]["spec"]
+
+
+def test_first_pod_of_the_notes_requests_our_resources():
+    def pod(given):
+        return yaml.safe_load(notes(given).partition("<<'YAML'\n")[2].partition("\nYAML\n")[0])["spec"]["containers"][0]
+
+    assert pod({})["resources"]["limits"] == {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}
+    assert pod({"resourceName": "a.b/c", "resourceMem": ""})["resources"]["limits"] == {"a.b/c": 1}
 
 
 def test_dashboards_and_the_rest():

@@ -192,7 +192,7 @@ Keys with a new name: {{ join ", " . }}
 {{- with .Values.taken.ignored }}
 Ignored keys: {{ join ", " . }} (the chart's reference page names what replaces each)
 {{- end -}}
-{{- include "hami.missingKinds" . -}}
+{{- include "hami.installWarnings" . -}}
 {{- end -}}
 
 {{- /* JSON list (valid CEL, too) of all resource names that we manage: those of served vendors, and those of vendors
@@ -249,13 +249,17 @@ true
 {{- end -}}
 {{- end -}}
 
-{{- /* Warnings about objects that the values ask for and whose kinds the cluster lacks. */ -}}
-{{- define "hami.missingKinds" -}}
+{{- /* Warnings about objects whose kinds the cluster lacks, and about protection that the values switch off. */ -}}
+{{- define "hami.installWarnings" -}}
 {{- $prometheus := .Values.prometheus -}}
 {{- range $key, $wanted := dict "prometheus.enabled" (dict "is" $prometheus.enabled "kind" "ServiceMonitor") "prometheus.rules.enabled" (dict "is" $prometheus.rules.enabled "kind" "PrometheusRule") -}}
 {{- if and $wanted.is (not (include "hami.monitors" (dict "root" $ "kind" $wanted.kind))) }}
 {{ $key }}: the cluster has no CRD for {{ $wanted.kind }}, so none is created (install the Prometheus operator's CRDs, then upgrade; for helm template and hami manifests add --api-versions monitoring.coreos.com/v1/{{ $wanted.kind }})
 {{- end -}}
+{{- end -}}
+{{- $webhook := .Values.scheduler.admissionWebhook -}}
+{{- if and $webhook.enabled (eq $webhook.failurePolicy "Ignore") }}
+scheduler.admissionWebhook.failurePolicy: Ignore: while the webhook is away, pods with devices reach other schedulers unchecked (set Fail)
 {{- end -}}
 {{- end -}}
 
