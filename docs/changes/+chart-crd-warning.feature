@@ -1,1 +1,1 @@
-**Chart.** Notes and `hami manifests` warn if `prometheus.enabled` or `prometheus.rules.enabled` is set and the cluster lacks the CRD. `hami manifests` spells `--api-versions` as helm does (before: `--api-version`).
+**Chart.** Notes and `hami manifests` warn if `prometheus.enabled` or `prometheus.alerts.enabled` is set and the cluster lacks the CRD. `hami manifests` spells `--api-versions` as helm does (before: `--api-version`).

@@ -135,7 +135,7 @@ MATRIX: dict[str, dict[str, Any]] = {
         "networkPolicy": {"enabled": True, "metricsFrom": [{"namespaceSelector": {}}]},
         "prometheus": {
             "enabled": True,
-            "rules": {"enabled": True},
+            "alerts": {"enabled": True, "labels": {"team": "ml"}},
             "labels": {"release": "kps"},
             "interval": "30s",
             "tokenSecret": "t",

@@ -658,11 +658,11 @@ def test_monitors_where_their_kind_exists():
 
 
 def test_alerts_where_their_kind_exists():
-    assert not any("PrometheusRule" in key for key in made("prometheus.rules.enabled=true"))
-    settings = ("prometheus.rules.enabled=true", "prometheus.labels.release=kps")
+    assert not any("PrometheusRule" in key for key in made("prometheus.alerts.enabled=true"))
+    settings = ("prometheus.alerts.enabled=true", "prometheus.labels.release=kps", "prometheus.alerts.labels.team=ml")
     served = made(*settings, api_versions=["monitoring.coreos.com/v1/PrometheusRule"])
     rule = served["PrometheusRule/hami"]
-    assert rule["metadata"]["labels"]["release"] == "kps"
+    assert rule["metadata"]["labels"].items() >= {"release": "kps", "team": "ml"}.items()
     assert rule["spec"] == yaml.safe_load((CHART.path / "files/alerts.yaml").read_text("utf-8"))
 
 
@@ -676,12 +676,12 @@ def test_alerts_where_their_kind_exists():
     ],
 )
 def test_api_without_kinds_stands_for_all_of_them(served, found):
-    objects = made("prometheus.enabled=true", "prometheus.rules.enabled=true", api_versions=served)
+    objects = made("prometheus.enabled=true", "prometheus.alerts.enabled=true", api_versions=served)
     assert {key.partition("/")[0] for key in objects} & {"ServiceMonitor", "PrometheusRule"} == found
 
 
 @pytest.mark.parametrize(
-    ("key", "kind"), [("prometheus.enabled", "ServiceMonitor"), ("prometheus.rules.enabled", "PrometheusRule")]
+    ("key", "kind"), [("prometheus.enabled", "ServiceMonitor"), ("prometheus.alerts.enabled", "PrometheusRule")]
 )
 def test_missing_kind_is_warned_of_with_the_flag_to_add(key, kind):
     given = {}

@@ -252,7 +252,7 @@ true
 {{- /* Warnings about objects whose kinds the cluster lacks, and about protection that the values switch off. */ -}}
 {{- define "hami.installWarnings" -}}
 {{- $prometheus := .Values.prometheus -}}
-{{- range $key, $wanted := dict "prometheus.enabled" (dict "is" $prometheus.enabled "kind" "ServiceMonitor") "prometheus.rules.enabled" (dict "is" $prometheus.rules.enabled "kind" "PrometheusRule") -}}
+{{- range $key, $wanted := dict "prometheus.enabled" (dict "is" $prometheus.enabled "kind" "ServiceMonitor") "prometheus.alerts.enabled" (dict "is" $prometheus.alerts.enabled "kind" "PrometheusRule") -}}
 {{- if and $wanted.is (not (include "hami.monitors" (dict "root" $ "kind" $wanted.kind))) }}
 {{ $key }}: the cluster has no CRD for {{ $wanted.kind }}, so none is created (install the Prometheus operator's CRDs, then upgrade; for helm template and hami manifests add --api-versions monitoring.coreos.com/v1/{{ $wanted.kind }})
 {{- end -}}
