@@ -657,6 +657,25 @@ def test_monitors_where_their_kind_exists():
         assert monitor["endpoints"][0]["port"] in {port["name"] for port in service["spec"]["ports"]}
 
 
+def test_pods_get_labels_and_spread():
+    zones = {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}
+    own = zones | {"labelSelector": {"matchLabels": {"a": "b"}}}
+    objects = made(values={
+        "global": {"labels": {"team": "ml"}},
+        "scheduler": {"podLabels": {"tier": "control"}, "topologySpreadConstraints": [zones, own]},
+        "devicePlugin": {"podLabels": {"tier": "node", "team": "gpu"}},
+    })  # fmt: skip
+    deployment = objects["Deployment/hami-scheduler"]["spec"]
+    template = deployment["template"]
+    selector = {"labelSelector": deployment["selector"]}
+    assert template["spec"]["topologySpreadConstraints"] == [zones | selector, own]
+    assert template["metadata"]["labels"].items() >= {"tier": "control", "team": "ml"}.items()
+    assert "tier" not in deployment["selector"]["matchLabels"]
+    labels = objects["DaemonSet/hami-device-plugin"]["spec"]["template"]["metadata"]["labels"]
+    assert labels.items() >= {"tier": "node", "team": "gpu"}.items()
+    assert "topologySpreadConstraints" not in made()["Deployment/hami-scheduler"]["spec"]["template"]["spec"]
+
+
 def test_alerts_where_their_kind_exists():
     assert not any("PrometheusRule" in key for key in made("prometheus.alerts.enabled=true"))
     settings = ("prometheus.alerts.enabled=true", "prometheus.labels.release=kps", "prometheus.alerts.labels.team=ml")

@@ -1,0 +1,1 @@
+**Chart.** `scheduler.topologySpreadConstraints`, `scheduler.podLabels` and `devicePlugin.podLabels`.
