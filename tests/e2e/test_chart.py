@@ -98,6 +98,8 @@ MATRIX: dict[str, dict[str, Any]] = {
             "nodeName": "node1",
             "nodeLabelSelector": {"gpu": "on", "zone": "a"},
             "podAnnotations": {"x": "1"},
+            "podLabels": {"y": "2"},
+            "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
             "tolerations": [{"operator": "Exists"}],
             "nodeSelector": {"a": "b"},
             "extender": {"resources": {"limits": {"cpu": 2, "memory": "1Gi"}}, "extraArgs": ["-v=5"]},
@@ -268,6 +270,52 @@ def test_the_api_server_takes_every_object(bed, case):
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": served})
     told = bed.kubectl("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-", stdin=text)
     assert told.count("serverside-applied") == len(served)
+
+
+HAMIS_RELEASE = """
+{{- range $kind, $name := dict "Deployment" "hami-scheduler" "DaemonSet" "hami-device-plugin" }}
+---
+apiVersion: apps/v1
+kind: {{ $kind }}
+metadata:
+  name: {{ $name | replace "hami" $.Release.Name }}
+spec:
+  selector:
+    matchLabels: &labels
+      app.kubernetes.io/name: hami
+      app.kubernetes.io/instance: {{ $.Release.Name }}
+      app.kubernetes.io/component: {{ $name }}
+  template:
+    metadata: {labels: *labels}
+    spec:
+      containers: [{name: main, image: registry.example/projecthami/hami:v2.10.0, command: [scheduler]}]
+{{- end }}
+"""
+"""Workloads with the names, labels and selectors of HAMi's chart."""
+
+
+def test_helm_does_not_replace_hamis_release(bed: Bed, tmp_path: Path) -> None:
+    """helm upgrade stops over HAMi's release, and goes on over ours. HAMi's chart over ours is not stopped."""
+    release, where = "old-hami", ("-n", "taken")
+    theirs = tmp_path / "hami"
+    (theirs / "templates").mkdir(parents=True)
+    (theirs / "Chart.yaml").write_text("{apiVersion: v2, name: hami, version: 2.10.0}")
+    (theirs / "templates/parts.yaml").write_text(HAMIS_RELEASE)
+    bed.helm("install", release, str(theirs), *where, "--create-namespace")
+    ours = ("upgrade", release, str(FOLDER), *where, "--set", "global.imageRegistry=registry.example")
+    with pytest.raises(BedError) as stopped:
+        bed.helm(*ours)
+    for word in (f"taken/{release}-", "docs/how-to/migrate-from-hami.md", "devicePlugin.mode=adopt"):
+        assert word in str(stopped.value)
+    kept = bed.call("GET", f"/apis/apps/v1/namespaces/taken/deployments/{release}-scheduler")
+    assert kept["metadata"]["generation"] == 1
+    bed.helm("uninstall", release, *where, "--wait")
+    bed.helm(*ours, "--install")
+    bed.helm(*ours)
+    bed.helm("upgrade", release, str(theirs), *where)
+    replaced = bed.call("GET", f"/apis/apps/v1/namespaces/taken/deployments/{release}-scheduler")
+    assert [c["command"] for c in replaced["spec"]["template"]["spec"]["containers"]] == [["scheduler"]]
+    bed.helm("uninstall", release, *where, "--wait")
 
 
 @pytest.fixture(scope="module")

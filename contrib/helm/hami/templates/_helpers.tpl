@@ -263,6 +263,18 @@ scheduler.admissionWebhook.failurePolicy: Ignore: while the webhook is away, pod
 {{- end -}}
 {{- end -}}
 
+{{- /* Refuse to replace HAMi's workloads, which have the same names and selectors. Ours are known by their flags about
+signatures, which HAMi lacks. Only helm install and upgrade see the cluster. */ -}}
+{{- define "hami.guard" -}}
+{{- $namespace := include "hami.namespace" . -}}
+{{- range $kind, $name := dict "Deployment" (include "hami.scheduler" .) "DaemonSet" (include "hami.agent" .) -}}
+{{- $found := lookup "apps/v1" $kind $namespace $name -}}
+{{- if and $found (not (contains "--signing-" (toJson $found))) -}}
+{{- fail (printf "%s %s/%s is not this chart's, and HAMi's has that name. Do not upgrade HAMi's release in place: stop and uninstall it, then install this chart with devicePlugin.mode=adopt (docs/how-to/migrate-from-hami.md)" $kind $namespace $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "hami.metricsPort" -}}
 {{- .Values.scheduler.metricsBindAddress | splitList ":" | last -}}
 {{- end -}}
