@@ -26,7 +26,7 @@ from tests.e2e.lifecycle.crash import crash
 from tests.e2e.lifecycle.device_plugin import HOOK, PHASE, TO_ALLOCATE, Settings
 from tests.e2e.pods import container, pod
 from tests.e2e.slices import ALLOCATED, RESOURCE, booked, cards
-from tests.e2e.system import System
+from tests.e2e.system import NAMESPACE, RELEASE, System
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -238,3 +238,33 @@ def test_after_the_last_of_them_signatures_are_required(hami: Hami) -> None:
     system.running("new")
     assert system.problems("new") == []
     assert [len(found) for found in booked(system.pod("new")).values()] == [1]
+
+
+def test_back_to_hami_keeps_our_pod_and_its_limits(hami: Hami) -> None:
+    """Uninstall our chart and start HAMi's plugin: our pod runs on limited, restarts limited, and HAMi's pods start."""
+    system = hami.system
+    system.install(devicePlugin={"mode": "adopt", "adoptBefore": "2026-01-01T00:00:00Z", "deviceSplitCount": SLOTS})
+    system.submit(pod("ours", container(memory=4096, command=["cuda-probe", "look", "100000"]), restartPolicy="Always"))
+    system.running("ours")
+    (before,) = system.pod("ours")["status"]["containerStatuses"]
+    system.bed.helm("uninstall", RELEASE, "-n", NAMESPACE, "--wait")
+    # helm does not wait for the agent's pod, which serves the kubelet until it ends.
+    system.bed.wait("our agent has ended", lambda: not system.ours("hami-device-plugin"), 60)
+    system.bed.wait("no plugin", lambda: plugins.allocatable(system.bed, NODE, RESOURCE) == 0)
+
+    def seen() -> list[int]:
+        text = system.bed.kubectl("exec", "ours", "--", "cuda-probe", "0")
+        cards = json.loads([line for line in text.splitlines() if line.startswith("{")][-1])["devices"]
+        return [card["total_bytes"] // MIB for card in cards]
+
+    with hami.serving():
+        hami.start(pod("theirs", container(memory=2048)), [(0, 2048)])
+        (status,) = system.pod("ours")["status"]["containerStatuses"]
+        assert status["containerID"] == before["containerID"]
+        assert seen() == [4096]
+        crash(system, NODE, "ours")
+        system.bed.wait(
+            "it runs again", lambda: system.pod("ours")["status"]["containerStatuses"][0]["restartCount"] == 1, 60
+        )
+        system.running("ours")
+        assert seen() == [4096]
