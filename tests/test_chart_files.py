@@ -65,7 +65,9 @@ def exported(tmp_path_factory) -> set[str]:
     card = SimpleNamespace(uuid="GPU-1", index=0, name="A100")
     samples = [
         *monitor.host_samples(Card(), [card], "n1", {card.uuid}),
-        *monitor.container_samples(records, {"good": str(folder), "damaged": str(damaged)}, set(), lambda *_: 1),
+        *monitor.container_samples(
+            records, {"good": str(folder), "damaged": str(damaged)}, set(), lambda *_: 1, lambda *_: 30.0
+        ),
         *updater.samples("n1", records),
     ]
     specs = [spec for table in metrics.TABLES.values() for spec in table]

@@ -32,6 +32,8 @@ NVIDIA = [
 
 def with_registry(given):
     """Values that name a registry for our images, which have none by default."""
+    if (given.get("global") or {}).get("imageRegistry"):
+        return given
     ours = {"registry": "registry.example"}
     return joined({"scheduler": {"extender": {"image": ours}}, "devicePlugin": {"image": ours}}, given)
 
@@ -42,6 +44,11 @@ def render(chart, given, release, origins=()):
 
 def warnings(chart, given, release):
     return manifests.warnings(chart, with_registry(given), release)
+
+
+def of_hami():
+    """HAMi's complete values file, and our registry."""
+    return joined(yaml.safe_load(HAMIS.read_text()), {"global": {"imageRegistry": "registry.example"}})
 
 
 def made(*settings, **how):
@@ -78,7 +85,7 @@ def test_names_are_hamis():
 
 
 def test_a_values_file_of_hami_is_taken_as_it_is():
-    objects = made(values=yaml.safe_load(HAMIS.read_text()))
+    objects = made(values=of_hami())
     assert container(objects, "Deployment", "kube-scheduler")["image"].endswith(":v1.36.3")
     service = objects["Service/hami-scheduler"]["spec"]
     assert [port["nodePort"] for port in service["ports"]] == [31998, 31993]
@@ -269,7 +276,7 @@ def test_every_vendor_of_the_values_is_shipped_or_named():
 
 
 def test_hamis_values_serve_shipped_vendors_and_warn_of_others():
-    given = yaml.safe_load(HAMIS.read_text())
+    given = of_hami()
     objects = made(values=given)
     assert set(scheduler_settings(objects).vendors) <= {"nvidia", "ascend", "cambricon"}
     unserved = names_of(objects) - served(objects)
@@ -290,6 +297,7 @@ def test_resources_of_others_need_a_vendor_that_serves_them():
 
 def test_hamis_image_is_replaced_by_ours_and_named():
     given = {"scheduler": {"extender": {"image": {"repository": "projecthami/hami"}}}}
+    given["global"] = {"imageRegistry": "registry.example"}
     [warning] = warnings(CHART, given, Release(kube_version="1.36.3"))
     assert warning == "scheduler.extender.image: projecthami/hami is HAMi's image, so hami/scheduler takes its place"
 
