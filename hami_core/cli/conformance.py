@@ -7,9 +7,11 @@ import sys
 
 import click
 
+from hami_core.cli.completion import vendors
+
 
 @click.command("conformance")
-@click.argument("name")
+@click.argument("name", shell_complete=vendors)
 @click.option("--node", is_flag=True, help="Test the node side too; it must find devices on this machine.")
 @click.option("--report", is_flag=True, help="Print JSON.")
 @click.option(

@@ -1,4 +1,4 @@
-"""Runs ``hami scheduler`` and ``hami agent``: their flags come from the settings model, in all forms HAMi accepts."""
+"""``hami scheduler`` and ``hami agent``: their flags come from the settings model, in all forms HAMi accepts."""
 
 from __future__ import annotations
 
@@ -9,27 +9,54 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from hami_core.settings.base import Settings
 
-FORWARD = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-"""Click settings: pass every argument to the settings model, including ``--help``."""
 
+class Daemon(click.Command):
+    """A command that leaves all its arguments, even ``--help``, to the settings model."""
 
-def run(model: type[Settings], usage: str, arguments: tuple[str, ...], process: str) -> None:
-    """Read the arguments, load the process's module, run it, and exit with its exit status.
+    def __init__(self, name: str, *, settings: str, usage: str, process: str, help: str) -> None:  # noqa: A002 - click's name
+        """Describe the command without loading its modules.
 
-    Args:
-        model: The process's settings.
-        usage: First line of the help.
-        arguments: The arguments after the command's name.
-        process: Module with ``run(settings) -> int``. Loading it takes seconds, so help and errors come first.
-    """
-    from hami_core.settings.flags import help_text
+        Args:
+            name: The command's name.
+            settings: Name of the settings model in `hami_core.settings`.
+            usage: First line of the help.
+            process: Module with ``run(settings) -> int``. Loading it takes seconds, so help and errors come first.
+            help: What the command does.
+        """
+        super().__init__(name, help=help)
+        self.settings, self.usage, self.process = settings, usage, process
 
-    if any(word in {"-h", "--help", "-help"} for word in arguments):
-        click.echo(help_text(model, usage), nl=False)
-        return
-    settings, warnings = model.from_arguments(arguments)
-    for warning in warnings:
-        click.echo(f"hami: {warning}", err=True)
-    sys.exit(import_module(process).run(settings))
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Leave the arguments as they are."""
+        ctx.args = args
+        return args
+
+    def invoke(self, ctx: click.Context) -> None:
+        """Read the settings, run the process, and exit with its exit status."""
+        from hami_core.settings.flags import help_text
+
+        model = self._model()
+        if any(word in {"-h", "--help", "-help"} for word in ctx.args):
+            click.echo(help_text(model, self.usage), nl=False)
+            return
+        settings, warnings = model.from_arguments(ctx.args)
+        for warning in warnings:
+            click.echo(f"hami: {warning}", err=True)
+        sys.exit(import_module(self.process).run(settings))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the value of the flag before the word, or else a flag."""
+        from hami_core.cli.completion import flag_values, flags
+
+        fields = self._model().model_fields
+        words = [word for word in ctx.args if word != "="]  # bash splits --vendor=nvidia into three words
+        values = flag_values(fields, words[-1], incomplete) if words and not incomplete.startswith("-") else None
+        return flags(fields, incomplete) if values is None else values
+
+    def _model(self) -> type[Settings]:
+        model: type[Settings] = getattr(import_module("hami_core.settings"), self.settings)
+        return model

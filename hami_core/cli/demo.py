@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hami_core.cli.completion import vendors
+
 if TYPE_CHECKING:
     from hami_core.demo.run import Course
     from hami_core.testing.demo import Demo
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
 
 
 @click.command("demo")
-@click.option("--vendor", help="Installed vendor to show; by default the one that brings its own demo.")
+@click.option(
+    "--vendor",
+    shell_complete=vendors,
+    help="Installed vendor to show; by default the one that brings its own demo.",
+)
 @click.option(
     "--gpu",
     type=click.Choice(["simulated", "real"]),

@@ -29,6 +29,8 @@ COMMANDS = {
     "manifests": Entry("hami_core.cli.manifests", "Print the Kubernetes objects of an installation, without helm."),
     "plugins": Entry("hami_core.cli.plugins", "List the installed vendor plugins and their problems."),
     "conformance": Entry("hami_core.cli.conformance", "Check an installed vendor plugin against the contract."),
+    "version": Entry("hami_core.cli.version", "Print the versions of hami, its plugins and Python."),
+    "completion": Entry("hami_core.cli.completion", "Print the script that completes hami's words in a shell."),
 }
 
 
@@ -46,6 +48,16 @@ class _Lazy(click.Group):
             return None
         command: click.Command = import_module(entry.module).command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = args[0]
+        if word not in COMMANDS and not word.startswith("-") and not ctx.resilient_parsing:
+            from hami_core.documents import did_you_mean, shown
+
+            ctx.fail(f"No such command {shown(word)} ({did_you_mean(word, COMMANDS) or 'see hami --help'})")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx

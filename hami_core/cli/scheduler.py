@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import click
+from hami_core.cli.daemon import Daemon
 
-from hami_core.cli.daemon import FORWARD, run
-
-
-@click.command("scheduler", context_settings=FORWARD)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def command(arguments: tuple[str, ...]) -> None:
-    """Run the admission webhook and scheduler extender."""
-    from hami_core.settings import SchedulerSettings
-
-    run(SchedulerSettings, "hami scheduler [FLAGS]", arguments, "hami_core.scheduler.process")
+command = Daemon(
+    "scheduler",
+    settings="SchedulerSettings",
+    usage="hami scheduler [FLAGS]",
+    process="hami_core.scheduler.process",
+    help="Run the admission webhook and scheduler extender.",
+)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 
 import pytest
+
+from hami_core import API_VERSION
+from hami_core._version import __version__
 
 CLUSTERS = "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
 CONTEXTS = "contexts: [{name: x, context: {cluster: c}}]\n"
@@ -21,11 +25,11 @@ def hami(*words, **env):
 def test_help_names_every_command():
     done = hami("--help")
     assert done.returncode == 0
-    for command in ("demo", "scheduler", "agent", "plugins", "conformance"):
+    for command in ("demo", "scheduler", "agent", "plugins", "conformance", "version", "completion"):
         assert command in done.stdout
 
 
-@pytest.mark.parametrize("command", ["demo", "plugins", "conformance"])
+@pytest.mark.parametrize("command", ["demo", "plugins", "conformance", "version", "completion"])
 def test_every_command_has_help(command):
     done = hami(command, "--help")
     assert done.returncode == 0
@@ -169,3 +173,29 @@ def test_defaults_in_help_are_durations_that_flags_accept():
 )
 def test_exit_status_is_as_documented(words, status):
     assert hami(*words).returncode == status
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("schedulr",), "No such command 'schedulr' (did you mean scheduler?)"),
+        (("zzz",), "No such command 'zzz' (see hami --help)"),
+        (("demo", "--keeep"), "'--keep'"),
+        (("completion", "tcsh"), "'tcsh' is not one of 'bash', 'zsh', 'fish'"),
+    ],
+)
+def test_misspelt_word_gets_a_suggestion_and_status_2(words, says):
+    done = hami(*words)
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_version_names_hami_its_plugins_and_python():
+    text = hami("version").stdout
+    result = json.loads(hami("version", "--json").stdout)
+    assert result["version"] == __version__
+    assert result["apiVersion"] == ".".join(map(str, API_VERSION))
+    assert result["python"] == platform.python_version()
+    assert {"name": "nvidia", "distribution": "hami-nvidia", "version": __version__} in result["plugins"]
+    for word in (result["version"], result["apiVersion"], result["python"], "hami-nvidia"):
+        assert word in text

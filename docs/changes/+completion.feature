@@ -1,0 +1,1 @@
+`hami completion bash|zsh|fish` prints the script that completes commands, the flags of scheduler and agent, and vendors' names. `kubectl hami` is completed, too. A misspelt command gets a suggestion.
