@@ -66,13 +66,24 @@ def command(
     keep: bool,
     work: Path | None,
 ) -> None:
-    """Run the whole system on this machine.
+    r"""Run the whole system on this machine.
 
     Starts an embedded cluster, the scheduler and one node agent for each node, then submits pods. A vendor may bring
     its own demo: simulated or real devices, and example pods whose programs measure their limits. With any vendor and
     your own manifests, the demo shows phase, node, slices, environment, devices and exit status of each container.
 
-    Exits with 1 if a pod did not get exactly what it requested.
+    Containers are processes of this machine: images are not used, so each container needs a command. With a vendor
+    that brings its own demo, a program in your manifest is measured too if it prints one JSON line:
+
+    \b
+      {"program": "mine", "pid": 4711, "devices": [
+        {"uuid": "GPU-…", "total_bytes": 3145728000}]}
+
+    It must print the line, here wrapped, within 3 seconds and then go on running. A program that allocates until
+    nothing more fits adds allocated_bytes and refusal, the driver's error code, to the device. A container without a
+    report is judged by its allocation alone.
+
+    Needs the extra hami[demo] and a C compiler. Exits with 1 if a pod did not get exactly what it requested.
     """
     from hami_core.demo.run import Course
 
@@ -81,13 +92,30 @@ def command(
             folder = Path(tempfile.mkdtemp(prefix="hami-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
         else:
-            folder = work.resolve()
+            folder = _writable(work.resolve())
         vendor, own = _vendor(vendor)
         pods = _pods(vendor, own, manifests)
         stage = _stage(folder, vendor, own, gpu=gpu, nodes=nodes_file, env=_environment(agent_env))
         with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
             course = Course(stage, pods, time.monotonic(), own.programs if own else ())
             sys.exit(asyncio.run(_demo(course, gpus=gpu if own else "", as_json=as_json, keep=keep)))
+
+
+def _writable(folder: Path) -> Path:
+    """The folder, made if it was missing.
+
+    Raises:
+        ConfigError: This user may not write there.
+    """
+    from hami_core.errors import ConfigError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        problem = f"{folder} can't be written to: {error.strerror}"
+        raise ConfigError("--dir", problem, "name a folder of yours, or leave --dir out") from error
+    return folder
 
 
 def _vendor(name: str | None) -> tuple[str, Demo | None]:
@@ -103,7 +131,10 @@ def _vendor(name: str | None) -> tuple[str, Demo | None]:
     with_demo = sorted({source.name for source, _ in installed(DEMO)})
     if name is None:
         if len(with_demo) != 1:
-            problem = f"vendors with their own demo: {', '.join(with_demo) or 'none is installed'}"
+            if not with_demo:
+                fix = "pip install 'hami[demo]', or name an installed vendor: --vendor NAME --manifests FILE"
+                raise ConfigError("--vendor", "no vendor with its own demo is installed", fix)
+            problem = f"vendors with their own demo: {', '.join(with_demo)}"
             raise ConfigError("--vendor", problem, "choose one, or name any installed vendor")
         name = with_demo[0]
     require_installed([name], VENDORS, "--vendor")
@@ -209,7 +240,10 @@ async def _demo(course: Course, *, gpus: str, as_json: bool, keep: bool) -> int:
         else:
             screen.print(final(course.verdicts()), *closing(result), sep="\n")
         if keep:
-            screen.print(f"\nexport KUBECONFIG={stage.cluster.kubeconfig}\nLogs: {stage.work}\nCtrl-C ends it.")
+            screen.print(
+                f"\nexport KUBECONFIG={stage.cluster.kubeconfig}\nLogs: {stage.work}\nScheduler and agents run as "
+                "processes beside the cluster, so hami doctor reports their pods as missing.\nCtrl-C ends it."
+            )
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
         return 0 if result["ok"] else 1

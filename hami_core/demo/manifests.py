@@ -56,7 +56,8 @@ def load(path: Path) -> list[Manifest]:
     Raises:
         ConfigError: A file is not YAML, or a document is not a pod that the demo can submit.
     """
-    pods = documents(path, "Pod", "the demo submits pods only: put the pod template into a manifest of kind Pod")
+    fix = "the demo submits pods only: run it with --keep, and apply the file with kubectl"
+    pods = documents(path, "Pod", fix)
     names: set[str] = set()
     for pod in pods:
         meta = pod["metadata"]

@@ -1,7 +1,8 @@
 """One run of the demo: submit pods, watch them, and judge what they got.
 
-A pod that runs the demo's own programs is judged by what they measure and by what the driver reports. Any other pod is
-judged by its phase and the scheduler's allocation. The result also lists what the vendor's node side put into it.
+A container whose program prints a report is judged by what the program measured and by what the driver reports. Any
+other container is judged by its pod's phase and the scheduler's allocation. The result also lists what the vendor's
+node side put into it.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from hami_core.demo.verdict import (
     Given,
     GivenSlice,
     PodVerdict,
+    Report,
     fits_nowhere,
     judge_container,
     judge_given,
     judge_refused,
+    read_report,
 )
 from hami_core.demo.view import Card, PodRow, Snapshot
 from hami_core.errors import RequestError
@@ -47,7 +50,9 @@ POD_LIMIT_S: Final = 60.0
 REFUSED_S: Final = 10.0
 """The demo stops waiting for a pod whose status has named a refusal for this long."""
 RUN_S: Final = 3.0
-"""How long a program that prints no report may run before its pod is shown as running."""
+"""How long the demo waits for the report of a program that is not its own."""
+OUTPUT_LINES: Final = 5
+"""How many of a container's last lines the result has."""
 ENDED: Final = {"Succeeded", "Failed"}
 _OF_THE_IMAGE: Final = frozenset({"PATH", "HOME", "HOSTNAME", "LD_LIBRARY_PATH"})
 
@@ -67,12 +72,13 @@ class Course:
     pods: Sequence[Manifest]
     started: float
     programs: tuple[str, ...] = ()
-    reports: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    reports: dict[tuple[str, str], Report | str] = field(default_factory=dict)
     seen: dict[str, dict[str, Any]] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
     holders: dict[int, str] = field(default_factory=dict)
     given: dict[tuple[str, str], Given] = field(default_factory=dict)
     denied: dict[str, str] = field(default_factory=dict)
+    output: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """Pod → why the API server or our webhook rejected it."""
     isolation: str = "mount-namespace"
     """How containers see their mounts: ``mount-namespace``, or ``reduced`` if the machine allows no namespaces."""
@@ -100,6 +106,7 @@ class Course:
                     break
                 await asyncio.sleep(POLL_S)
         await self._refresh()
+        await self._read_output()
         yield self._snapshot("done")
 
     def verdicts(self) -> list[PodVerdict]:
@@ -116,7 +123,7 @@ class Course:
             if name not in self.seen:
                 continue
             for ask in self.asks(name):
-                if ask.reports and (name, ask.container) not in self.reports:
+                if self.programs and (name, ask.container) not in self.reports:
                     await self._read_report(name, ask.container)
                 await self._record_given(pod, ask)
         listing = await self.stage.call("GET", "/api/v1/namespaces/default/events")
@@ -175,10 +182,21 @@ class Course:
         for line in (await self.stage.log(pod, container)).splitlines():
             if line.startswith("[reduced"):
                 self.isolation = "reduced"
-            if line.startswith("{"):
-                report = json.loads(line)
+            report = read_report(line)
+            if report is not None:
                 self.reports[pod, container] = report
-                self.holders[int(report["pid"])] = pod
+            if isinstance(report, Report):
+                self.holders[report.pid] = pod
+
+    async def _read_output(self) -> None:
+        """Read the last lines of each container that printed no report."""
+        for name, pod in self.seen.items():
+            for container in (each["name"] for each in containers(pod)):
+                if isinstance(self.reports.get((name, container)), Report):
+                    continue
+                lines = (await self.stage.log(name, container)).splitlines()
+                if lines:
+                    self.output.setdefault(name, {})[container] = lines[-OUTPUT_LINES:]
 
     def _is_finished(self, pod: Manifest) -> bool:
         name = pod["metadata"]["name"]
@@ -197,9 +215,10 @@ class Course:
         if not refusal:
             self._since.pop((name, "refused"), None)
         found = self.asks(name)
-        measured = all((name, ask.container) in self.reports for ask in found if ask.reports)
-        is_ours = bool(found) and all(ask.reports for ask in found)
-        return measured and (is_ours or self._has_lasted(name, "runs", RUN_S))
+        missing = [ask for ask in found if (name, ask.container) not in self.reports]
+        if found and not missing:
+            return True
+        return not any(ask.reports for ask in missing) and self._has_lasted(name, "runs", RUN_S)
 
     def _has_lasted(self, name: str, what: str, seconds: float) -> bool:
         """Whether a condition of a pod has held for so many seconds. Call it each time the condition holds."""
@@ -260,24 +279,36 @@ class Course:
             return judge_refused(name, phase, refusal_of(now), self._explanation(name))
         node = now.get("spec", {}).get("nodeName", "")
         judged = tuple(self._judge_container(name, node, ask) for ask in self.asks(name) if node)
+        ends = ", ".join(f"{container} ended with {code}" for container, code in failures(now))
         problems: tuple[str, ...] = ()
         if phase not in {"Running", "Succeeded"}:
-            why = self._explanation(name) or refusal_of(now)
-            ends = {c.container: c.given.exit_code for c in judged if c.given.exit_code}
-            why = why or ", ".join(f"{container} ended with {code}" for container, code in ends.items())
+            why = self._explanation(name) or refusal_of(now) or ends
             problems = (f"is {phase}: {why or 'its status says no more'}",)
-        return PodVerdict(name, phase, node, containers=judged, problems=problems)
+        elif ends:
+            problems = (ends,)
+        return PodVerdict(name, phase, node, containers=judged, problems=problems, output=self.output.get(name, {}))
 
     def _judge_container(self, name: str, node: str, ask: Ask) -> ContainerVerdict:
         given = self.given.get((name, ask.container), Given())
-        if not ask.reports:
+        report = self.reports.get((name, ask.container))
+        if report is None and not ask.reports:
             return judge_given(ask, given, {device.id: device.usable_mib for device in self._devices.get(node, ())})
         cards: Sequence[StagedCard] = self.stage.devices().get(node, ())
         sizes = {card.uuid: card.total for card in cards}
-        report = self.reports.get((name, ask.container))
-        pid = int(report["pid"]) if report else 0
+        pid = report.pid if isinstance(report, Report) else 0
         held = {card.uuid: card.used_by[pid] for card in cards if pid in card.used_by}
         return replace(judge_container(ask, report, sizes, held), given=given)
+
+
+def failures(pod: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Each container that failed and does not run now, with its exit code."""
+    status, found = pod.get("status", {}), []
+    for container in (*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])):
+        state = container.get("state", {})
+        end = state.get("terminated") or ("waiting" in state and container.get("lastState", {}).get("terminated"))
+        if end and end["exitCode"]:
+            found.append((container["name"], int(end["exitCode"])))
+    return found
 
 
 def describe(ask: Ask) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -14,6 +16,45 @@ MIB: Final = 1 << 20
 SMALLEST_BLOCK: Final = 2 * MIB
 OUT_OF_MEMORY: Final = 2
 """CUDA_ERROR_OUT_OF_MEMORY, the only right answer to an allocation beyond the limit."""
+
+
+class ReportedDevice(msgspec.Struct, frozen=True):
+    """One device in a program's report.
+
+    ``total_bytes`` is the size that the driver tells the program. A program that allocates until nothing more fits adds
+    what it got, and the driver's answer to the next block.
+    """
+
+    uuid: str
+    total_bytes: int
+    allocated_bytes: int | None = None
+    refusal: int | None = None
+
+
+class Report(msgspec.Struct, frozen=True):
+    """The JSON line by which a program in a container says what it measured.
+
+    ``pid`` is its own process id. ``again`` is false if a block that it gave back did not fit again.
+    """
+
+    program: str
+    pid: int
+    devices: tuple[ReportedDevice, ...]
+    again: bool = True
+
+
+def read_report(line: str) -> Report | str | None:
+    """Read a line of a program's output.
+
+    Returns:
+        The report; a text that says what is wrong with it; or None if the line is no report, but ordinary output.
+    """
+    if not line.startswith("{") or '"devices"' not in line:
+        return None
+    try:
+        return msgspec.json.decode(line, type=Report)
+    except msgspec.MsgspecError as error:
+        return f"its report is wrong: {error}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +121,7 @@ class ContainerVerdict:
 
 @dataclass(frozen=True, slots=True)
 class PodVerdict:
-    """One pod."""
+    """One pod. ``output`` has the last lines of each container that printed no report."""
 
     name: str
     phase: str
@@ -89,6 +130,7 @@ class PodVerdict:
     explanation: str = ""
     containers: tuple[ContainerVerdict, ...] = ()
     problems: tuple[str, ...] = field(default=())
+    output: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -106,7 +148,7 @@ class PodVerdict:
 
 def judge_container(
     ask: Ask,
-    report: Mapping[str, Any] | None,
+    report: Report | str | None,
     card_bytes: Mapping[str, int],
     driver_used: Mapping[str, int],
 ) -> ContainerVerdict:
@@ -114,19 +156,19 @@ def judge_container(
 
     Args:
         ask: What its manifest says.
-        report: The JSON line that its program printed; None if it printed none.
+        report: What its program printed; a text if it is no valid report; None if it printed none.
         card_bytes: Size of each card by UUID.
         driver_used: Bytes that its process holds according to the driver, by UUID; empty once it has ended.
     """
-    if report is None:
-        return ContainerVerdict(ask.container, "", (), ("its program printed no report",))
-    devices = tuple(_judge_device(ask, device, card_bytes, driver_used) for device in report["devices"])
+    if not isinstance(report, Report):
+        return ContainerVerdict(ask.container, "", (), (report or "its program printed no report",))
+    devices = tuple(_judge_device(ask, device, card_bytes, driver_used) for device in report.devices)
     problems = []
     if len(devices) != ask.count:
         problems.append(f"asked for {ask.count} cards, saw {len(devices)}")
-    if report.get("again") is False:
+    if not report.again:
         problems.append("a block given back could not be taken again")
-    return ContainerVerdict(ask.container, str(report["program"]), devices, tuple(problems))
+    return ContainerVerdict(ask.container, report.program, devices, tuple(problems))
 
 
 def judge_given(ask: Ask, given: Given, device_mib: Mapping[str, int]) -> ContainerVerdict:
@@ -149,16 +191,13 @@ def judge_given(ask: Ask, given: Given, device_mib: Mapping[str, int]) -> Contai
 
 
 def _judge_device(
-    ask: Ask, device: Mapping[str, Any], card_bytes: Mapping[str, int], driver_used: Mapping[str, int]
+    ask: Ask, device: ReportedDevice, card_bytes: Mapping[str, int], driver_used: Mapping[str, int]
 ) -> DeviceVerdict:
-    uuid = str(device["uuid"])
-    card = card_bytes.get(uuid, 0)
+    card = card_bytes.get(device.uuid, 0)
     is_whole = ask.memory_mib is None and ask.memory_percent in {None, 100}
     asked = card if is_whole else ask.memory_on(card // MIB) * MIB
-    seen = int(device["total_bytes"])
-    allocated = device.get("allocated_bytes")
-    refusal = device.get("refusal")
-    used = driver_used.get(uuid)
+    seen, allocated, refusal = device.total_bytes, device.allocated_bytes, device.refusal
+    used = driver_used.get(device.uuid)
     problems = []
     if not card:
         problems.append("is no card of this node")
@@ -166,13 +205,13 @@ def _judge_device(
         problems.append(f"asked for {asked // MIB} MiB, saw {seen // MIB} MiB")
     if refusal is not None and refusal != OUT_OF_MEMORY:
         problems.append(f"the block that did not fit was answered with {refusal}, not CUDA_ERROR_OUT_OF_MEMORY")
-    held = max(used or 0, int(allocated or 0))
+    held = max(used or 0, allocated or 0)
     overshoot = max(0, held - asked)
     if overshoot:
         problems.append(f"holds {overshoot} bytes more than its limit")
     if allocated is not None and used is not None and asked - used >= SMALLEST_BLOCK:
         problems.append(f"was refused with {(asked - used) // MIB} MiB left")
-    return DeviceVerdict(uuid, asked, seen, allocated, used, overshoot, refusal, tuple(problems))
+    return DeviceVerdict(device.uuid, asked, seen, allocated, used, overshoot, refusal, tuple(problems))
 
 
 def judge_refused(name: str, phase: str, reason: str, explanation: str = "") -> PodVerdict:

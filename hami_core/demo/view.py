@@ -103,11 +103,14 @@ def final(verdicts: Sequence[PodVerdict]) -> RenderableType:
             told = f" {pod.name} is refused: {said}" if said else f" {pod.name} is {pod.phase} and asks for no device"
             lines.append(Text.assemble(_mark(pod.ok), told))
         lines += [Text(f"✗ {pod.name}: {problem}", style="red") for problem in _problems(pod)]
+        for container, output in pod.output.items():
+            lines.append(Text(f"  last lines of {pod.name}/{container}:", style="dim"))
+            lines += [Text(f"    {line}", style="dim", overflow="ellipsis", no_wrap=True) for line in output]
     return Group(*_measured(verdicts), *_given(verdicts), *lines)
 
 
 def closing(result: Mapping[str, Any]) -> list[str]:
-    """The last lines, as markup: a warning about reduced isolation if there was any, and the result in a sentence.
+    """The last lines, as markup: warnings, and the result in a sentence.
 
     Args:
         result: The result that `hami_core.demo.run.document` makes.
@@ -118,6 +121,9 @@ def closing(result: Mapping[str, Any]) -> list[str]:
             "[yellow]reduced:[/] this machine allows no mount namespaces; containers were told their library paths "
             "by environment instead of mounts."
         )
+    silent = [f"{p['name']}/{c['container']}" for p in result["pods"] for c in p["containers"] if not c["devices"]]
+    if result["gpus"] and silent:
+        lines.append(f"[yellow]not measured:[/] {', '.join(silent)} (no report was printed: see hami demo --help).")
     if not result["ok"]:
         word = "[red]Not as it should be[/]"
     elif result["measured"]:

@@ -16,9 +16,9 @@ class Demo(Protocol):
 
     ``manifests`` is the folder of the pods that the demo submits if the user gives none.
 
-    ``programs`` holds prefixes of commands. Their programs print one JSON line with ``program``, ``pid`` and
-    ``devices``. Each device has ``uuid`` and ``total_bytes``. A program that allocates memory adds
-    ``allocated_bytes`` and ``refusal``.
+    ``programs`` holds prefixes of commands. Their programs must print a report: one JSON line with ``program``, ``pid``
+    and ``devices``. Each device has ``uuid`` and ``total_bytes``. A program that allocates memory adds
+    ``allocated_bytes`` and ``refusal``. Any other program may print one.
 
     Example:
         >>> from pathlib import Path
@@ -42,5 +42,8 @@ class Demo(Protocol):
             work: Folder for state and logs.
             real: Whether to use the machine's own devices instead of simulated ones.
             env: Environment of the node agents, as the user gave it.
+
+        Raises:
+            ConfigError: This machine lacks something that the demo needs; says how to install it.
         """
         ...

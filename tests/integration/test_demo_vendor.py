@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hami_nvidia.demo.stage import GpuDemo
 
 from tests.integration import acme
 
 pytestmark = pytest.mark.timeout(240)
-ROOT = Path(__file__).parents[2]
+EXAMPLES = Path(__file__).parents[2] / "contrib" / "examples"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,19 +69,94 @@ def test_demo_fails_if_a_pod_fails_or_is_denied(short_folder):
     assert "Not as it should be" in text
 
 
-def test_demo_judges_a_share_by_the_vendors_parsing(short_folder):
+def test_demo_judges_the_example_pods_rightly(short_folder):
+    """The share of selectors.yaml by the vendor's parsing, and the two cards of policies.yaml on one NUMA node."""
     ordinary = acme.pod("ordinary", 1)
     ordinary["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 2000}}
-    chooser = yaml.safe_load((ROOT / "contrib/examples/selectors.yaml").read_text())
+    chooser, pair = (yaml.safe_load((EXAMPLES / name).read_text()) for name in ("selectors.yaml", "policies.yaml"))
     done = demo(
-        "--manifests", written(short_folder / "gpu.yaml", chooser, ordinary), "--json", "--dir", short_folder / "g"
+        "--manifests",
+        written(short_folder / "gpu.yaml", chooser, pair, ordinary),
+        "--json",
+        "--dir",
+        short_folder / "g",
     )
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(done.stdout)
-    measured, told = (pod["containers"][0] for pod in result["pods"])
+    measured, numa, told = (pod["containers"][0] for pod in result["pods"])
     assert measured["devices"][0]["seen"] == measured["devices"][0]["asked"]
+    assert [device["seen"] >> 20 for device in numa["devices"]] == [4000, 4000]
     assert [piece["memory_mib"] for piece in told["given"]["slices"]] == [2000]
     assert result["seconds"] < 45
+
+
+def test_example_that_is_no_pod_is_refused_with_the_way():
+    done = demo("--manifests", EXAMPLES / "quota.yaml")
+    assert done.returncode == 1
+    assert re.search(r"quota.yaml: holds a ResourceQuota \(.*run it with --keep.*kubectl", done.stderr)
+
+
+def gpu_pod(name, *command):
+    limits = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1000}
+    container = {"name": "main", "image": "any", "command": [*command], "resources": {"limits": limits}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
+    return {**pod, "spec": {"restartPolicy": "Never", "containers": [container]}}
+
+
+def test_programs_of_a_user_are_measured_by_their_report(short_folder):
+    """The failing pods are told with their last lines, within seconds."""
+    program = GpuDemo.manifests.parent / "programs" / "nvml.py"
+    pods = [
+        gpu_pod("mine", "python3", str(program), "--hold", "600"),
+        gpu_pod("silent", "sh", "-c", "echo here I am; sleep 600"),
+        gpu_pod("wrong", "sh", "-c", """echo '{"devices": 1}'; sleep 600"""),
+        gpu_pod("broken", "python3", "-c", "import no_such_module"),
+    ]
+    file = written(short_folder / "own.yaml", *pods)
+    done = demo("--manifests", file, "--json", "--dir", short_folder / "o")
+    assert done.returncode == 1, done.stdout + done.stderr
+    result = json.loads(done.stdout)
+    assert result["seconds"] < 45
+    found = {pod["name"]: pod for pod in result["pods"]}
+    assert {name: pod["ok"] for name, pod in found.items()} == {
+        "mine": True,
+        "silent": True,
+        "wrong": False,
+        "broken": False,
+    }
+    assert [device["seen"] >> 20 for device in found["mine"]["containers"][0]["devices"]] == [1000]
+    assert found["silent"]["output"] == {"main": ["here I am"]}
+    assert "its report is wrong" in found["wrong"]["containers"][0]["problems"][0]
+    assert found["broken"]["problems"] == ["is Failed: main ended with 1"]
+    assert found["broken"]["output"]["main"][-1] == "ModuleNotFoundError: No module named 'no_such_module'"
+
+
+@pytest.mark.parametrize(
+    ("before", "arguments", "words"),
+    [
+        ("sys.modules['cuda'] = None", [], "demo: not installed: cuda-bindings (pip install 'hami[demo]')"),
+        ("sys.modules['hami_interpose'] = None", [], "demo: not installed: hami-interpose (pip install 'hami[demo]')"),
+        ("os.environ['PATH'] = '/nonexistent'", [], "there is no C compiler cc on the PATH (install gcc"),
+        (
+            "import pynvml; pynvml.nvmlInit = lambda: (_ for _ in ()).throw(pynvml.NVMLError(12))",
+            ["--gpu=real"],
+            "--gpu real: no NVIDIA driver answers: ",
+        ),
+        ("", ["--dir=/dev/null/x"], "--dir: /dev/null/x can't be written to: Not a directory (name a folder of yours"),
+        (
+            "from hami_core.plugins import discovery; discovery.installed = lambda group: []",
+            [],
+            "--vendor: no vendor with its own demo is installed (pip install 'hami[demo]'",
+        ),
+    ],
+    ids=["cuda", "interpose", "compiler", "driver", "dir", "no-vendor"],
+)
+def test_missing_part_is_named_before_anything_starts(before, arguments, words):
+    code = f"import os, sys\n{before}\nfrom hami_core.cli.main import main\nmain({['demo', *arguments]})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

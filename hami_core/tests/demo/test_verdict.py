@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hami_nvidia.demo.stage import GpuDemo
 
 from hami_core.demo.manifests import Ask, asks, load
+from hami_core.demo.run import failures
 from hami_core.demo.verdict import (
     MIB,
     Given,
     GivenSlice,
+    Report,
     fits_nowhere,
     judge_container,
     judge_given,
     judge_refused,
+    read_report,
 )
 from hami_core.errors import ConfigError
 from hami_core.plugins import load as load_vendors
@@ -28,7 +32,7 @@ def report(**changes):
         "allocated_bytes": 2500 * MIB,
         "refusal": 2,
     } | changes
-    return {"program": "test", "devices": [device], "again": True}
+    return msgspec.convert({"program": "test", "pid": 1, "devices": [device], "again": True}, Report)
 
 
 def test_container_that_got_its_request_is_ok():
@@ -56,6 +60,38 @@ def test_each_deviation_is_named(changes, driver, words):
 
 def test_program_without_output_is_not_ok():
     assert not judge_container(ASK, None, CARD, {}).ok
+
+
+def test_wrong_report_is_not_ok_and_says_what_is_wrong():
+    verdict = judge_container(ASK, read_report('{"program": "mine", "pid": "1", "devices": []}'), CARD, {})
+    assert not verdict.ok
+    assert verdict.problems == ("its report is wrong: Expected `int`, got `str` - at `$.pid`",)
+
+
+@pytest.mark.parametrize("line", ["", "hello", '{"level": "info"}', "{", '[{"devices": 1}]'])
+def test_ordinary_output_is_no_report(line):
+    assert read_report(line) is None
+
+
+def test_report_may_have_further_fields():
+    line = '{"program": "mine", "pid": 7, "time": 1, "devices": [{"uuid": "GPU-a", "total_bytes": 5, "name": "H100"}]}'
+    read = read_report(line)
+    assert (read.pid, read.devices[0].total_bytes, read.devices[0].refusal) == (7, 5, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [
+        ({"state": {"terminated": {"exitCode": 3}}}, [("main", 3)]),
+        ({"state": {"waiting": {}}, "lastState": {"terminated": {"exitCode": 3}}}, [("main", 3)]),
+        ({"state": {"terminated": {"exitCode": 0}}}, []),
+        ({"state": {"running": {}}, "lastState": {"terminated": {"exitCode": 3}}}, []),
+        ({"state": {"waiting": {}}, "lastState": {}}, []),
+    ],
+    ids=["ended", "restarted", "succeeded", "runs again", "not started"],
+)
+def test_failed_container_is_found_in_the_status(status, found):
+    assert failures({"status": {"containerStatuses": [{"name": "main", **status}]}}) == found
 
 
 def test_container_with_a_missing_card_is_not_ok():
@@ -125,7 +161,7 @@ def test_ordinary_program_is_judged_by_its_allocation(slices, problem):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("kind: Deployment\nmetadata: {name: d}", "holds a Deployment .*submits pods only.*kind Pod"),
+        ("kind: Deployment\nmetadata: {name: d}", "holds a Deployment .*submits pods only.*--keep.*kubectl"),
         ("- 1", "holds a document without a kind"),
         ("kind: Pod\nmetadata: {generateName: d-}", "without metadata.name"),
         ("kind: Pod\nmetadata: {name: d, namespace: team}\nspec: {containers: [{name: a}]}", "namespace team.*leave"),

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +36,7 @@ class GpuNode(StageNode):
     """A node of the stage with GPUs.
 
     Attributes:
-        profile: Name of its simulated GPUs in `hami_interpose.sim`.
+        profile: Name or file of its simulated GPUs, for `hami_interpose.sim.create`.
         split: Number of slots of each GPU.
     """
 
@@ -112,9 +114,10 @@ class GpuStage(Stage):
         for name, source in PYTHON_PROGRAMS.items():
             (folder / name).write_text(f"#!{sys.executable}\n{(PROGRAMS / source).read_text('utf-8')}", "utf-8")
             (folder / name).chmod(0o755)
-        where = [] if self.real else [f"-L{_interposer().sim_library_dir()}"]
         build = ["cc", "-std=c11", "-O1", str(PROGRAMS / "probe.c"), "-o", str(folder / C_PROGRAM)]
-        done = subprocess.run([*build, *where, "-l:libcuda.so.1"], capture_output=True, text=True, check=False)
+        # The simulated driver has the real one's interface. A real one may lie where no linker looks.
+        driver = [f"-L{_interposer().sim_library_dir()}", "-l:libcuda.so.1"]
+        done = subprocess.run([*build, *driver], capture_output=True, text=True, check=False)
         if done.returncode:
             raise StageError(f"the C client program does not compile:\n{done.stderr}")
 
@@ -150,6 +153,35 @@ def _gpus(node: StageNode) -> GpuNode:
     return node
 
 
+def _require(*, real: bool) -> None:
+    """Check that this machine has what stage and programs need.
+
+    Raises:
+        ConfigError: Something is missing; names it and how to install it.
+    """
+    packages = {"cuda.bindings": "cuda-bindings", "pynvml": "nvidia-ml-py", "hami_interpose": "hami-interpose"}
+    missing = [name for module, name in packages.items() if not _is_installed(module)]
+    if missing:
+        raise ConfigError("demo", f"not installed: {', '.join(missing)}", "pip install 'hami[demo]'")
+    if shutil.which("cc") is None:
+        raise ConfigError("demo", "there is no C compiler cc on the PATH", "install gcc: apt-get install gcc libc6-dev")
+    if real:
+        nvml = import_module("pynvml")
+        try:
+            nvml.nvmlInit()
+        except nvml.NVMLError as error:
+            fix = "install NVIDIA's driver, or leave --gpu out for simulated cards"
+            raise ConfigError("--gpu real", f"no NVIDIA driver answers: {error}", fix) from error
+        nvml.nvmlShutdown()
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package around the module
+        return False
+
+
 def _simulated() -> ModuleType:
     _interposer()
     return import_module("hami_interpose.sim")
@@ -159,7 +191,7 @@ def _interposer() -> ModuleType:
     try:
         return import_module("hami_interpose")
     except ImportError as error:
-        raise ConfigError("demo", "hami-interpose is not installed", "pip install 'hami[nvidia]'") from error
+        raise ConfigError("demo", "hami-interpose is not installed", "pip install 'hami[demo]'") from error
 
 
 class GpuDemo:
@@ -169,6 +201,11 @@ class GpuDemo:
     programs: tuple[str, ...] = (C_PROGRAM, *PYTHON_PROGRAMS)
 
     def stage(self, work: Path, *, real: bool, env: Mapping[str, str]) -> GpuStage:
-        """The stage."""
-        profiles = {"gpu-1": ""} if real else {"gpu-1": "h100x2", "gpu-2": "a100x2"}
+        """The stage.
+
+        Raises:
+            ConfigError: This machine lacks a package, a compiler or, for real GPUs, a driver.
+        """
+        _require(real=real)
+        profiles = {"gpu-1": ""} if real else {"gpu-1": "h100x2", "gpu-2": str(HERE / "gpu-2.yaml")}
         return GpuStage(work, [GpuNode(name, profile, env=env) for name, profile in profiles.items()], real=real)
