@@ -105,10 +105,12 @@ def _writable(folder: Path) -> Path:
     """The folder, made if it was missing.
 
     Raises:
-        ConfigError: This user may not write there.
+        ConfigError: This user may not write there, or a demo has run there.
     """
     from hami_core.errors import ConfigError
 
+    if (folder / "cluster").exists():
+        raise ConfigError("--dir", f"{folder} holds a cluster of an earlier run", "remove it, or name another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
@@ -241,8 +243,8 @@ async def _demo(course: Course, *, gpus: str, as_json: bool, keep: bool) -> int:
             screen.print(final(course.verdicts()), *closing(result), sep="\n")
         if keep:
             screen.print(
-                f"\nexport KUBECONFIG={stage.cluster.kubeconfig}\nLogs: {stage.work}\nScheduler and agents run as "
-                "processes beside the cluster, so hami doctor reports their pods as missing.\nCtrl-C ends it."
+                f"\nexport KUBECONFIG={stage.cluster.kubeconfig}\nLogs: {stage.work}\nScheduler and agents run beside "
+                "the cluster, so hami doctor misses their pods and the chart's policy.\nCtrl-C ends it."
             )
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()

@@ -90,6 +90,13 @@ def test_demo_judges_the_example_pods_rightly(short_folder):
     assert result["seconds"] < 45
 
 
+def test_folder_of_an_earlier_run_is_refused(tmp_path):
+    (tmp_path / "cluster").mkdir()
+    done = demo("--dir", tmp_path)
+    assert done.returncode == 1
+    assert "holds a cluster of an earlier run (remove it, or name another folder)" in done.stderr
+
+
 def test_example_that_is_no_pod_is_refused_with_the_way():
     done = demo("--manifests", EXAMPLES / "quota.yaml")
     assert done.returncode == 1
