@@ -78,8 +78,9 @@ class Course:
     holders: dict[int, str] = field(default_factory=dict)
     given: dict[tuple[str, str], Given] = field(default_factory=dict)
     denied: dict[str, str] = field(default_factory=dict)
-    output: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """Pod → why the API server or our webhook rejected it."""
+    output: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    """Pod → container that printed no report → its last lines."""
     isolation: str = "mount-namespace"
     """How containers see their mounts: ``mount-namespace``, or ``reduced`` if the machine allows no namespaces."""
     _devices: dict[str, tuple[Device, ...]] = field(default_factory=dict)
