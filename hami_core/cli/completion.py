@@ -22,7 +22,7 @@ VARIABLE = "_HAMI_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    r"""Print the script that completes commands, flags and vendors' names in SHELL.
+    """Print the script that completes commands, flags and vendors' names in SHELL.
 
     \b
     bash:  hami completion bash > ~/.local/share/bash-completion/completions/hami
@@ -31,7 +31,7 @@ def command(ctx: click.Context, shell: str) -> None:
 
     Bash needs the package bash-completion. kubectl completes `kubectl hami` itself, if `kubectl_complete-hami` of this
     package is on the PATH.
-    """
+    """  # noqa: D301 - click reads \b as "do not wrap"
     found = get_completion_class(shell)
     if found is None:
         raise click.UsageError(f"click has no completion for {shell}")

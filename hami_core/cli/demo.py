@@ -66,7 +66,7 @@ def command(
     keep: bool,
     work: Path | None,
 ) -> None:
-    r"""Run the whole system on this machine.
+    """Run the whole system on this machine.
 
     Starts an embedded cluster, the scheduler and one node agent for each node, then submits pods. A vendor may bring
     its own demo: simulated or real devices, and example pods whose programs measure their limits. With any vendor and
@@ -84,7 +84,7 @@ def command(
     report is judged by its allocation alone.
 
     Needs the extra hami[demo] and a C compiler. Exits with 1 if a pod did not get exactly what it requested.
-    """
+    """  # noqa: D301 - click reads \b as "do not wrap"
     from hami_core.demo.run import Course
 
     with contextlib.ExitStack() as stack:

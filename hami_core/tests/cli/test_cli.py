@@ -190,6 +190,17 @@ def test_misspelt_word_gets_a_suggestion_and_status_2(words, says):
     assert says in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("completion", "  zsh:   hami completion zsh > "),
+        ("demo", '    {"program": "mine", "pid": 4711, "devices": ['),
+    ],
+)
+def test_example_in_a_help_keeps_its_lines(command, line):
+    assert any(each.startswith(line) for each in hami(command, "--help").stdout.splitlines())
+
+
 def test_version_names_hami_its_plugins_and_python():
     text = hami("version").stdout
     result = json.loads(hami("version", "--json").stdout)
