@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     help="Which devices to use, for a vendor that brings its own demo.",
 )
 @click.option(
-    "--manifests", type=click.Path(exists=True, path_type=Path), help="Submit these pods instead of the examples."
+    "--manifests",
+    type=click.Path(exists=True, path_type=Path),
+    help="Submit these Pods, Deployments and Jobs instead of the examples.",
 )
 @click.option(
     "--nodes",
@@ -94,10 +96,10 @@ def command(
         else:
             folder = _writable(work.resolve())
         vendor, own = _vendor(vendor)
-        pods = _pods(vendor, own, manifests)
+        submitted = _manifests(vendor, own, manifests)
         stage = _stage(folder, vendor, own, gpu=gpu, nodes=nodes_file, env=_environment(agent_env))
         with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
-            course = Course(stage, pods, time.monotonic(), own.programs if own else ())
+            course = Course(stage, submitted, time.monotonic(), own.programs if own else ())
             sys.exit(asyncio.run(_demo(course, gpus=gpu if own else "", as_json=as_json, keep=keep)))
 
 
@@ -147,8 +149,8 @@ def _vendor(name: str | None) -> tuple[str, Demo | None]:
     return name, None
 
 
-def _pods(vendor: str, own: Demo | None, manifests: Path | None) -> list[dict[str, Any]]:
-    """The pods to submit.
+def _manifests(vendor: str, own: Demo | None, manifests: Path | None) -> list[dict[str, Any]]:
+    """The pods and workloads to submit.
 
     Raises:
         ConfigError: There are none, or the file can't be read.
@@ -213,7 +215,7 @@ def _nodes(vendor: str, file: Path | None, env: dict[str, str]) -> list[StageNod
             raise ConfigError("--vendor", f"{vendor} has no node side (no entry point in {NODE})", fix)
         return [StageNode("node-1", env=env)]
     found = []
-    for node in documents(file, "Node", "nodes only"):
+    for node in documents(file, ("Node",), "nodes only"):
         meta, status = node["metadata"], node.get("status") or {}
         parts = (meta.get("annotations"), meta.get("labels"), status.get("capacity"))
         annotations, labels, capacity = ({k: str(v) for k, v in (part or {}).items()} for part in parts)

@@ -1,10 +1,10 @@
-"""Read pod manifests, and let the vendors' rules say what each container requests."""
+"""Read manifests of pods and workloads, and let the vendors' rules say what each container requests."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import yaml
@@ -14,11 +14,26 @@ from hami_core.kube.objects import Pod
 from hami_core.scheduler.pods import container_specs, facts
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from hami_core.scheduler.pods import Parse
 
 Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A kind whose controller makes pods: the path of its objects, and the field with the number of pods."""
+
+    path: str
+    count: str
+
+
+WORKLOADS: Final = {
+    "Deployment": Workload("/apis/apps/v1/namespaces/default/deployments", "replicas"),
+    "Job": Workload("/apis/batch/v1/namespaces/default/jobs", "parallelism"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +66,34 @@ class Ask:
 
 
 def load(path: Path) -> list[Manifest]:
-    """All pod manifests of a file or folder, in the order of the file names.
+    """All Pods, Deployments and Jobs of a file or folder, in the order of the file names.
 
     Raises:
-        ConfigError: A file is not YAML, or a document is not a pod that the demo can submit.
+        ConfigError: A file is not YAML, or a document is nothing that the demo can submit.
     """
-    fix = "the demo submits pods only: run it with --keep, and apply the file with kubectl"
-    pods = documents(path, "Pod", fix)
+    fix = "the demo submits Pods, Deployments and Jobs: run it with --keep, and apply others with kubectl"
+    found = documents(path, ("Pod", *WORKLOADS), fix)
     names: set[str] = set()
-    for pod in pods:
-        meta = pod["metadata"]
+    for manifest in found:
+        meta, what = manifest["metadata"], f"{manifest['kind']} {manifest['metadata']['name']}"
         if meta.get("namespace", "default") != "default":
-            problem = f"pod {meta['name']} is of namespace {meta['namespace']}"
+            problem = f"{what} is of namespace {meta['namespace']}"
             raise ConfigError(str(path), problem, "the demo has the namespace default only: leave the field out")
-        if not isinstance(pod.get("spec"), dict) or not pod["spec"].get("containers"):
-            raise ConfigError(str(path), f"pod {meta['name']} has no spec.containers")
+        try:
+            containers_of = pod_spec(manifest)["containers"]
+        except (KeyError, TypeError):
+            containers_of = None
+        if not containers_of:
+            place = "spec.template.spec" if manifest["kind"] in WORKLOADS else "spec"
+            raise ConfigError(str(path), f"{what} has no {place}.containers")
         if meta["name"] in names:
-            raise ConfigError(str(path), f"two pods are named {meta['name']}", "give each its own name")
+            raise ConfigError(str(path), f"two objects are named {meta['name']}", "give each its own name")
         names.add(meta["name"])
-    return pods
+    return found
 
 
-def documents(path: Path, kind: str, fix: str) -> list[Manifest]:
-    """The documents of a file or folder, each of one kind and with a name.
+def documents(path: Path, kinds: Sequence[str], fix: str) -> list[Manifest]:
+    """The documents of a file or folder, each of one of the kinds and with a name.
 
     Raises:
         ConfigError: A file is not YAML, or a document has no name or another kind. ``fix`` says what to do about the
@@ -87,15 +107,49 @@ def documents(path: Path, kind: str, fix: str) -> list[Manifest]:
             raise ConfigError(str(file), f"cannot be read: {error}") from error
         for document in read:
             said = document.get("kind") if isinstance(document, dict) else None
-            if said != kind:
+            if said not in kinds:
                 raise ConfigError(str(file), f"holds {f'a {said}' if said else 'a document without a kind'}", fix)
             meta = document.get("metadata")
             if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
-                raise ConfigError(str(file), f"holds a {kind} without metadata.name", "give it a name")
+                raise ConfigError(str(file), f"holds a {said} without metadata.name", "give it a name")
             found.append(document)
     if not found:
-        raise ConfigError(str(path), f"holds no manifest of kind {kind}")
+        raise ConfigError(str(path), f"holds no manifest of kind {' or '.join(kinds)}")
     return found
+
+
+def pod_spec(manifest: Manifest) -> dict[str, Any]:
+    """The pod's spec in the manifest of a pod, or in the template of a workload."""
+    spec: dict[str, Any] = manifest["spec"]["template"]["spec"] if manifest["kind"] in WORKLOADS else manifest["spec"]
+    return spec
+
+
+def pods_of(manifest: Manifest, seen: Mapping[str, Manifest]) -> list[Manifest]:
+    """Manifests of the pods that a manifest makes: the pod itself, or those that a controller has made so far.
+
+    Args:
+        manifest: A Pod, a Deployment or a Job.
+        seen: All pods of the cluster by name.
+    """
+    if manifest["kind"] not in WORKLOADS:
+        return [manifest]
+    made = [name for name, pod in seen.items() if _workload(pod) == (manifest["kind"], manifest["metadata"]["name"])]
+    return [{"kind": "Pod", "metadata": {"name": name}, "spec": pod_spec(manifest)} for name in made]
+
+
+def count_of(manifest: Manifest) -> int:
+    """The number of pods that a manifest makes at a time."""
+    workload = WORKLOADS.get(manifest["kind"])
+    return int(manifest["spec"].get(workload.count, 1)) if workload else 1
+
+
+def _workload(pod: Manifest) -> tuple[str, str]:
+    """Kind and name of the Deployment or Job that a pod belongs to. A Deployment's ReplicaSet is named NAME-HASH."""
+    for owner in pod["metadata"].get("ownerReferences") or ():
+        if owner["kind"] == "ReplicaSet":
+            return "Deployment", owner["name"].rpartition("-")[0]
+        return owner["kind"], owner["name"]
+    return "", ""
 
 
 def asks(pod: Manifest, parse: Parse, programs: tuple[str, ...] = ()) -> list[Ask]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from hami_core.demo.manifests import Ask, asks, containers
+from hami_core.demo.manifests import WORKLOADS, Ask, asks, containers, count_of, pods_of
 from hami_core.demo.verdict import (
     MIB,
     ContainerVerdict,
@@ -63,13 +63,13 @@ class Course:
 
     Attributes:
         stage: The cluster to submit to.
-        pods: Manifests to submit, in this order.
+        manifests: Pods, Deployments and Jobs to submit, in this order.
         started: `time.monotonic` when the demo began, for the clock on the screen.
         programs: Prefixes of the commands whose programs print what they measured.
     """
 
     stage: Stage
-    pods: Sequence[Manifest]
+    manifests: Sequence[Manifest]
     started: float
     programs: tuple[str, ...] = ()
     reports: dict[tuple[str, str], Report | str] = field(default_factory=dict)
@@ -88,22 +88,25 @@ class Course:
     _since: dict[tuple[str, str], float] = field(default_factory=dict)
 
     async def run(self) -> AsyncIterator[Snapshot]:
-        """Submit one pod after the other and wait for each.
+        """Submit one manifest after the other and wait for its pods.
 
         Yields:
             What to show while it waits.
         """
-        for pod in self.pods:
-            name = pod["metadata"]["name"]
+        for manifest in self.manifests:
+            name = manifest["metadata"]["name"]
             try:
-                await self.stage.submit(pod)
+                if workload := WORKLOADS.get(manifest["kind"]):
+                    await self.stage.call("POST", workload.path, manifest)
+                else:
+                    await self.stage.submit(manifest)
             except StageError as error:
                 self.denied[name] = str(error)
             deadline = time.monotonic() + POD_LIMIT_S
             while time.monotonic() < deadline:
                 await self._refresh()
                 yield self._snapshot(f"waiting for {name}")
-                if self._is_finished(pod):
+                if self._is_finished(manifest):
                     break
                 await asyncio.sleep(POLL_S)
         await self._refresh()
@@ -111,8 +114,23 @@ class Course:
         yield self._snapshot("done")
 
     def verdicts(self) -> list[PodVerdict]:
-        """Judge every pod."""
-        return [self._judge(pod) for pod in self.pods]
+        """Judge every pod, and every workload that made too few."""
+        found = []
+        for manifest in self.manifests:
+            name, pods = manifest["metadata"]["name"], pods_of(manifest, self.seen)
+            if name in self.denied:
+                why = self.denied[name]
+                found.append(PodVerdict(name, "Denied", reason=why, problems=(f"is denied: {why}",)))
+                continue
+            found += [self._judge(pod) for pod in pods]
+            if len(pods) < count_of(manifest):
+                found.append(self._judge_incomplete(manifest, len(pods)))
+        return found
+
+    @property
+    def pods(self) -> list[Manifest]:
+        """The manifests of all pods, in the order in which they were submitted."""
+        return [pod for manifest in self.manifests for pod in pods_of(manifest, self.seen)]
 
     # --- reading the cluster ------------------------------------------------------------------------------------
 
@@ -199,10 +217,14 @@ class Course:
                 if lines:
                     self.output.setdefault(name, {})[container] = lines[-OUTPUT_LINES:]
 
-    def _is_finished(self, pod: Manifest) -> bool:
-        name = pod["metadata"]["name"]
-        if name in self.denied:
+    def _is_finished(self, manifest: Manifest) -> bool:
+        if manifest["metadata"]["name"] in self.denied:
             return True
+        pods = pods_of(manifest, self.seen)
+        finished = [self._is_pod_finished(pod["metadata"]["name"]) for pod in pods]  # all, so that each one's time runs
+        return len(pods) >= count_of(manifest) and all(finished)
+
+    def _is_pod_finished(self, name: str) -> bool:
         now = self.seen.get(name)
         if now is None:
             return False
@@ -272,8 +294,6 @@ class Course:
 
     def _judge(self, pod: Manifest) -> PodVerdict:
         name = pod["metadata"]["name"]
-        if name in self.denied:
-            return PodVerdict(name, "Denied", reason=self.denied[name], problems=(f"is denied: {self.denied[name]}",))
         now = self.seen.get(name, {})
         phase = now.get("status", {}).get("phase", "Unknown")
         if self._is_refused(name):
@@ -288,6 +308,13 @@ class Course:
         elif ends:
             problems = (ends,)
         return PodVerdict(name, phase, node, containers=judged, problems=problems, output=self.output.get(name, {}))
+
+    def _judge_incomplete(self, manifest: Manifest, made: int) -> PodVerdict:
+        """The verdict on a workload whose controller made too few pods."""
+        name = manifest["metadata"]["name"]
+        said = next((line for line in reversed(self.events) if line.startswith((f"{name}: ", f"{name}-"))), "")
+        problem = f"has {made} of {count_of(manifest)} pods" + (f": {said}" if said else "")
+        return PodVerdict(name, "Incomplete", problems=(problem,))
 
     def _judge_container(self, name: str, node: str, ask: Ask) -> ContainerVerdict:
         given = self.given.get((name, ask.container), Given())

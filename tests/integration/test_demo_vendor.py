@@ -90,6 +90,27 @@ def test_demo_judges_the_example_pods_rightly(short_folder):
     assert result["seconds"] < 45
 
 
+def test_pods_of_deployments_and_jobs_are_judged(short_folder):
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": gpu_pod("x", "cuda-probe", "600")["spec"]}
+    web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
+    web["spec"] = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}}
+    web["spec"]["template"] = {**template, "spec": {**template["spec"], "restartPolicy": "Always"}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once"}}
+    job["spec"] = {"template": {"spec": gpu_pod("x", "nvml-look")["spec"]}}
+    wrong = {**web, "metadata": {"name": "wrong"}, "spec": {**web["spec"], "selector": {"matchLabels": {"app": "b"}}}}
+    file = written(short_folder / "load.yaml", web, job, wrong)
+    done = demo("--manifests", file, "--json", "--dir", short_folder / "w")
+    assert done.returncode == 1, done.stdout + done.stderr
+    *made, denied = json.loads(done.stdout)["pods"]
+    assert [(pod["name"].partition("-")[0], pod["phase"], pod["ok"]) for pod in made] == [
+        ("web", "Running", True),
+        ("web", "Running", True),
+        ("once", "Succeeded", True),
+    ]
+    assert all(device["seen"] >> 20 == 1000 for pod in made for c in pod["containers"] for device in c["devices"])
+    assert (denied["name"], denied["phase"]) == ("wrong", "Denied")
+
+
 def test_folder_of_an_earlier_run_is_refused(tmp_path):
     (tmp_path / "cluster").mkdir()
     done = demo("--dir", tmp_path)

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from hami_nvidia.demo.stage import GpuDemo
 
-from hami_core.demo.manifests import Ask, asks, load
+from hami_core.demo.manifests import Ask, asks, count_of, load, pods_of
 from hami_core.demo.run import failures
 from hami_core.demo.verdict import (
     MIB,
@@ -161,14 +161,16 @@ def test_ordinary_program_is_judged_by_its_allocation(slices, problem):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("kind: Deployment\nmetadata: {name: d}", "holds a Deployment .*submits pods only.*--keep.*kubectl"),
+        ("kind: ResourceQuota\nmetadata: {name: d}", "holds a ResourceQuota .*submits Pods.*--keep.*kubectl"),
+        ("kind: Deployment\nmetadata: {name: d}", "Deployment d has no spec.template.spec.containers"),
+        ("kind: Job\nmetadata: {name: d}\nspec: {template: {spec: {}}}", "Job d has no spec.template.spec.containers"),
         ("- 1", "holds a document without a kind"),
         ("kind: Pod\nmetadata: {generateName: d-}", "without metadata.name"),
         ("kind: Pod\nmetadata: {name: d, namespace: team}\nspec: {containers: [{name: a}]}", "namespace team.*leave"),
-        ("kind: Pod\nmetadata: {name: d}\nspec: {}", "pod d has no spec.containers"),
-        ("kind: Pod\nmetadata: {name: d}\nspec: {containers: [{name: a}]}\n---\n" * 2, "two pods are named d"),
+        ("kind: Pod\nmetadata: {name: d}\nspec: {}", "Pod d has no spec.containers"),
+        ("kind: Pod\nmetadata: {name: d}\nspec: {containers: [{name: a}]}\n---\n" * 2, "two objects are named d"),
         ("a: [", "cannot be read"),
-        ("", "no manifest of kind Pod"),
+        ("", "no manifest of kind Pod or Deployment or Job"),
     ],
 )
 def test_unusable_manifest_is_refused_with_the_reason(tmp_path, text, words):
@@ -176,3 +178,22 @@ def test_unusable_manifest_is_refused_with_the_reason(tmp_path, text, words):
     file.write_text(text)
     with pytest.raises(ConfigError, match=words):
         load(file)
+
+
+def test_pods_of_a_workload_are_found_by_their_owner():
+    spec = {"containers": [{"name": "main"}]}
+    web = {"kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 2, "template": {"spec": spec}}}
+    job = {"kind": "Job", "metadata": {"name": "web"}, "spec": {"template": {"spec": spec}}}
+    owners = {
+        "web-5f-a": ("ReplicaSet", "web-5f"),
+        "web-2-7d-a": ("ReplicaSet", "web-2-7d"),
+        "web-x": ("Job", "web"),
+        "alone": None,
+    }
+    seen = {
+        name: {"metadata": {"ownerReferences": [{"kind": owner[0], "name": owner[1]}] if owner else []}}
+        for name, owner in owners.items()
+    }
+    assert [pod["metadata"]["name"] for pod in pods_of(web, seen)] == ["web-5f-a"]
+    assert pods_of(job, seen) == [{"kind": "Pod", "metadata": {"name": "web-x"}, "spec": spec}]
+    assert (count_of(web), count_of(job)) == (2, 1)
