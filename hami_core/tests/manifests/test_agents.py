@@ -7,11 +7,10 @@ import json
 import pytest
 import yaml
 
-from hami_core import manifests
 from hami_core.errors import ConfigError
 from hami_core.manifests import Chart, Release
-from hami_core.manifests.values import joined
 from hami_core.settings import AgentSettings
+from hami_core.tests.manifests.registry import render, warnings
 
 CHART = Chart.read()
 MONITOR = "monitoring.coreos.com/v1/ServiceMonitor"
@@ -29,20 +28,6 @@ ACME = {
 BARE = {"name": "zeta", "vendor": "zeta", "resourceNames": ["zeta.example/npu"], "image": {"repository": "zeta"}}
 NAME = "hami-agent-acme"
 ACCOUNT = f"system:serviceaccount:kube-system:{NAME}"
-
-
-def with_registry(given):
-    """Values that name a registry for our images, which have none by default."""
-    ours = {"registry": "registry.example"}
-    return joined({"scheduler": {"extender": {"image": ours}}, "devicePlugin": {"image": ours}}, given)
-
-
-def render(chart, given, release, origins=()):
-    return manifests.render(chart, with_registry(given), release, origins)
-
-
-def warnings(chart, given, release):
-    return manifests.warnings(chart, with_registry(given), release)
 
 
 def made(*agents, **values):

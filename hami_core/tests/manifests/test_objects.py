@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hami_core import manifests
 from hami_core.errors import ConfigError
 from hami_core.manifests import Chart, Release
 from hami_core.manifests.helm import rendered
@@ -17,6 +16,7 @@ from hami_core.manifests.values import assign, joined
 from hami_core.plugins import load
 from hami_core.policies import DEVICE_POLICIES, NODE_POLICIES
 from hami_core.settings import AgentSettings, SchedulerSettings, load_device_config
+from hami_core.tests.manifests.registry import render, warnings, with_registry
 from hami_core.wire import keys
 
 CHART = Chart.read()
@@ -28,22 +28,6 @@ NVIDIA = [
     "nvidia.com/gpucores",
     "nvidia.com/priority",
 ]
-
-
-def with_registry(given):
-    """Values that name a registry for our images, which have none by default."""
-    if (given.get("global") or {}).get("imageRegistry"):
-        return given
-    ours = {"registry": "registry.example"}
-    return joined({"scheduler": {"extender": {"image": ours}}, "devicePlugin": {"image": ours}}, given)
-
-
-def render(chart, given, release, origins=()):
-    return manifests.render(chart, with_registry(given), release, origins)
-
-
-def warnings(chart, given, release):
-    return manifests.warnings(chart, with_registry(given), release)
 
 
 def of_hami():
