@@ -29,7 +29,7 @@ from hami_core.sim import (
     tables,
     workloads,
 )
-from hami_core.sim.calls import Call, answer_json, cut, parse, read_body, wants_table
+from hami_core.sim.calls import Call, answer_json, cut, parse, read_body, refuse_web_pages, wants_table
 from hami_core.sim.client import Client
 from hami_core.sim.controllers import Controllers
 from hami_core.sim.faults import Fault, Faults
@@ -96,7 +96,7 @@ class ApiServer:
 
     def app(self) -> web.Application:
         """The aiohttp application."""
-        app = web.Application(client_max_size=8 << 20)
+        app = web.Application(client_max_size=8 << 20, middlewares=[refuse_web_pages])
         app.router.add_route("*", "/sim/{what}", self._sim)
         app.router.add_route("*", "/{path:.*}", self._handle)
         app.cleanup_ctx.append(self._client)

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from aiohttp import web
 
 from hami_core.sim.resources import BY_PATH, PROTOBUF, Resource, bad_request, not_allowed, unserved
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 """WebSocket protocols of ``pods/exec``, best first."""
+
+
+@web.middleware
+async def refuse_web_pages(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Answers 403 to a request that a browser sends for a page of another site. Such a page could run commands here."""
+    origin = request.headers.get("Origin")
+    if origin not in {None, f"http://{request.host}"}:
+        return web.Response(status=403, text="requests of web pages are not served\n")
+    return await handler(request)
 
 
 @dataclass(frozen=True, slots=True)

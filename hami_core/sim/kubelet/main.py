@@ -13,6 +13,7 @@ from pathlib import Path
 from aiohttp import web
 
 from hami_core.sim import process
+from hami_core.sim.calls import refuse_web_pages
 from hami_core.sim.client import CallError, Client
 from hami_core.sim.kubelet import containers, execute
 from hami_core.sim.kubelet.devices import DeviceError, DeviceManager
@@ -246,7 +247,7 @@ class Kubelet:
     # ---- logs
 
     def _logs_app(self) -> web.Application:
-        app = web.Application()
+        app = web.Application(middlewares=[refuse_web_pages])
         app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
         app.router.add_get("/exec/{namespace}/{pod}/{container}", self._exec)
         return app

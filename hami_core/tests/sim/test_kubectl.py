@@ -13,6 +13,7 @@ import tempfile
 import termios
 from pathlib import Path
 
+import aiohttp
 import orjson
 import pytest
 import pytest_asyncio
@@ -362,3 +363,15 @@ async def test_drain_moves_a_deployments_pods(kubectl) -> None:
 async def test_what_is_not_served_is_answered_with_a_sentence(kubectl, command, sentence) -> None:
     await running(kubectl, "unserved")
     assert sentence in await kubectl.fails(*command)
+
+
+async def test_web_pages_of_other_sites_are_refused(kubectl) -> None:
+    node = await kubectl.json("node", "n1")
+    kubelet = f"http://127.0.0.1:{node['status']['daemonEndpoints']['kubeletEndpoint']['Port']}"
+    async with aiohttp.ClientSession(headers={"Origin": "http://evil.example"}) as session:
+        async with session.post(f"{kubectl.cluster.url}/api/v1/namespaces", json={}) as answer:
+            assert answer.status == 403
+        async with session.get(f"{kubelet}/exec/default/p/c") as answer:
+            assert answer.status == 403
+        async with session.get(f"{kubelet}/exec/default/p/c", headers={"Origin": kubelet}) as answer:
+            assert answer.status == 400
