@@ -18,6 +18,7 @@ import yaml
 
 from hami_core.http.tls import ensure_self_signed
 from hami_core.manifests import Chart, Release, render
+from hami_core.manifests.values import joined
 from hami_core.settings import SchedulerSettings
 from hami_core.sim.cluster import Cluster
 
@@ -34,9 +35,8 @@ def free_port() -> int:
 @pytest.fixture(scope="module")
 def installed() -> dict[str, dict[str, Any]]:
     """Objects of the rendered chart by kind and name."""
-    objects = [
-        m.content for m in render(Chart.read(), yaml.safe_load(HAMI_VALUES.read_text()), Release(kube_version="1.36.3"))
-    ]
+    given = joined(yaml.safe_load(HAMI_VALUES.read_text()), {"global": {"imageRegistry": "registry.example"}})
+    objects = [m.content for m in render(Chart.read(), given, Release(kube_version="1.36.3"))]
     return {f"{o['kind']}/{o['metadata']['name']}": o for o in objects}
 
 

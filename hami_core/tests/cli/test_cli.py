@@ -156,7 +156,7 @@ def test_defaults_in_help_are_durations_that_flags_accept():
     ("words", "status"),
     [
         (("plugins",), 0),
-        (("manifests", "--kube-version=1.36.3"), 0),
+        (("manifests", "--kube-version=1.36.3", "--set", "global.imageRegistry=registry.example"), 0),
         (("manifests", "--set", "a"), 1),
         (("conformance", "nobody"), 1),
         (("demo", "--vendor", "nobody"), 1),
