@@ -15,6 +15,8 @@ _POD_SUBRESOURCES = (
     ("exec", {"kind": "PodExecOptions"}, ["create", "get"]),
     ("log", {"kind": "Pod"}, ["get"]),
 )
+_IN_ALL = frozenset({"pods", "services", "daemonsets", "deployments", "replicasets", "jobs"})
+"""What ``kubectl get all`` lists, as on a real API server."""
 VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "linux/amd64"}
 
 
@@ -31,7 +33,8 @@ def _resource_list(group: str, version: str) -> Object:
             continue
         common = {"namespaced": resource.namespaced, "kind": resource.kind}
         singular = {"singularName": resource.kind.lower(), "shortNames": list(resource.short)}
-        found.append({"name": resource.plural, **singular, **common, "verbs": _VERBS})
+        listed = {"categories": ["all"]} if resource.plural in _IN_ALL else {}
+        found.append({"name": resource.plural, **singular, **common, **listed, "verbs": _VERBS})
         if resource.status:
             found.append(
                 {"name": f"{resource.plural}/status", "singularName": "", **common, "verbs": ["get", "patch", "update"]}

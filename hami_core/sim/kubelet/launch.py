@@ -471,7 +471,8 @@ def _command(folder: str, command: list[str], *, tty: bool) -> NoReturn:
         os.chdir(process["cwd"])
         os.execvpe(command[0], command, env)  # noqa: S606 - the user's own command
     except BaseException as error:  # noqa: BLE001 - everything is reported on standard error
-        os.write(2, f"exec failed: {command[0]!r}: {error}\n".encode())
+        cause = error.strerror if isinstance(error, OSError) else error
+        os.write(2, f"exec failed: {command[0]!r}: {cause}\n".encode())
     os._exit(127)
 
 
