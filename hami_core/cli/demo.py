@@ -268,3 +268,5 @@ async def _watch(course: Course, screen: Any, *, quiet: bool) -> None:  # noqa: 
     with Live(console=screen, refresh_per_second=8) as picture:
         async for snapshot in course.run():
             picture.update(live(snapshot))
+    if not screen.is_terminal:
+        screen.line()  # rich ends the last picture's line only on a terminal

@@ -63,6 +63,7 @@ def test_demo_fails_if_a_pod_fails_or_is_denied(short_folder):
     file = written(short_folder / "bad.yaml", *pods)
     done = demo("--vendor=acme", "--manifests", file, *env_options(env), "--dir", short_folder / "f")
     assert done.returncode == 1, done.stdout + done.stderr
+    assert "What each container was given" in [line.strip() for line in done.stdout.splitlines()]
     text = " ".join(done.stdout.split())
     assert "broken: is Failed: main ended with 1" in text
     assert "wrong: is denied" in text
