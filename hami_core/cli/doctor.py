@@ -49,7 +49,7 @@ def command(*, output: str, strict: bool, on_node: bool, **where: Any) -> None: 
     try:
         report = _look_here(**_only(where, HERE)) if on_node else asyncio.run(_look(**_only(where, CLUSTER)))
     except HamiError as error:
-        click.echo(f"hami doctor: {error}", err=True)
+        click.echo(f"hami: {error}", err=True)
         sys.exit(COULD_NOT_LOOK)
     _print(report, output)
     sys.exit(report.exit_status(strict=strict))

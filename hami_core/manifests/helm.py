@@ -38,7 +38,7 @@ def rendered(chart: Path, given: Mapping[str, Any], release: Release, where: str
         from helm_python import _native  # noqa: PLC0415
     except Exception as error:
         fix = "python -m pip install 'hami[manifests]'"
-        raise ConfigError("hami manifests", f"helm's engine can't be loaded: {error}", fix) from error
+        raise ConfigError("manifests", f"helm's engine can't be loaded: {error}", fix) from error
     options = {
         "name": release.name,
         "namespace": release.namespace,

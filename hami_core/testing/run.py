@@ -52,7 +52,7 @@ def run(name: str, *, node: bool = False, timeout_s: float = 60.0) -> Report:
     """
     missing = [module for module in ("pytest", "hypothesis") if find_spec(module) is None]
     if missing:
-        raise ConfigError("hami conformance", f"{missing[0]} is not installed", "pip install 'hami[testing]'")
+        raise ConfigError("conformance", f"{missing[0]} is not installed", "pip install 'hami[testing]'")
     source = find(name)
     problem, untested = _node_side(source, asked=node)
     with tempfile.TemporaryDirectory(prefix="hami-conformance-") as folder:

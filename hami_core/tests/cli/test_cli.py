@@ -89,7 +89,7 @@ def test_wrong_kubeconfig_gets_one_line(tmp_path, content, says):
     done = hami("doctor", "--kubeconfig", str(file))
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"hami doctor: {file}")
+    assert line.startswith(f"hami: {file}")
     assert says in line
     assert line.endswith("(set KUBECONFIG or --kubeconfig to a readable kubeconfig file)")
 

@@ -70,6 +70,7 @@ def test_missing_engine_names_the_extra_to_install():
     argv = [sys.executable, "-c", without, "manifests", "--kube-version", "1.36.3"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1
+    assert done.stderr.startswith("hami: manifests: helm's engine can't be loaded: ")
     assert "pip install 'hami[manifests]'" in done.stderr
     assert done.stderr.count("\n") == 1
     assert not done.stdout

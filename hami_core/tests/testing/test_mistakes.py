@@ -445,4 +445,4 @@ def test_missing_test_extra_is_reported_in_one_line(tmp_path):
     )
     done = Site(tmp_path).run("-c", code)
     assert done.returncode == 1
-    assert done.stderr == "hami: hami conformance: pytest is not installed (pip install 'hami[testing]')\n"
+    assert done.stderr == "hami: conformance: pytest is not installed (pip install 'hami[testing]')\n"
