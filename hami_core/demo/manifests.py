@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import yaml
 
+from hami_core.documents import load_all_yaml, read_text
 from hami_core.errors import ConfigError
 from hami_core.kube.objects import Pod
 from hami_core.scheduler.pods import container_specs, facts
@@ -96,16 +96,12 @@ def documents(path: Path, kinds: Sequence[str], fix: str) -> list[Manifest]:
     """The documents of a file or folder, each of one of the kinds and with a name.
 
     Raises:
-        ConfigError: A file is not YAML, or a document has no name or another kind. ``fix`` says what to do about the
-            kind.
+        ConfigError: A file can't be read or is not YAML (with line and column), or a document has no name or another
+            kind. ``fix`` says what to do about the kind.
     """
     found: list[Manifest] = []
     for file in sorted(path.glob("*.yaml")) if path.is_dir() else [path]:
-        try:
-            read = [d for d in yaml.safe_load_all(file.read_text("utf-8")) if d]
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ConfigError(str(file), f"cannot be read: {error}") from error
-        for document in read:
+        for document in filter(None, load_all_yaml(read_text(file), str(file))):
             said = document.get("kind") if isinstance(document, dict) else None
             if said not in kinds:
                 raise ConfigError(str(file), f"holds {f'a {said}' if said else 'a document without a kind'}", fix)
@@ -114,7 +110,8 @@ def documents(path: Path, kinds: Sequence[str], fix: str) -> list[Manifest]:
                 raise ConfigError(str(file), f"holds a {said} without metadata.name", "give it a name")
             found.append(document)
     if not found:
-        raise ConfigError(str(path), f"holds no manifest of kind {' or '.join(kinds)}")
+        fix = "give a .yaml file with one, or a folder with such files"
+        raise ConfigError(str(path), f"holds no manifest of kind {' or '.join(kinds)}", fix)
     return found
 
 

@@ -169,8 +169,8 @@ def test_ordinary_program_is_judged_by_its_allocation(slices, problem):
         ("kind: Pod\nmetadata: {name: d, namespace: team}\nspec: {containers: [{name: a}]}", "namespace team.*leave"),
         ("kind: Pod\nmetadata: {name: d}\nspec: {}", "Pod d has no spec.containers"),
         ("kind: Pod\nmetadata: {name: d}\nspec: {containers: [{name: a}]}\n---\n" * 2, "two objects are named d"),
-        ("a: [", "cannot be read"),
-        ("", "no manifest of kind Pod or Deployment or Job"),
+        ("a: [", r"^\S+pods.yaml, line \d, column \d: is not YAML: .*$"),
+        ("", "no manifest of kind Pod or Deployment or Job .give a .yaml file"),
     ],
 )
 def test_unusable_manifest_is_refused_with_the_reason(tmp_path, text, words):
