@@ -12,8 +12,8 @@ _CARD: Final = ("device_index", "device_uuid", "device_type")
 _CONTAINER: Final = ("namespace", "pod", "container")
 _SLICE: Final = (*_CONTAINER, "vdevice_index", "device_uuid")
 _UTILIZATION: Final = (
-    "Percent of the card's time that the container uses (0 to 100). With a core limit: its device time since the "
-    "scrape before, at least 5 s. Without: NVML's figures of its processes with a known host pid."
+    "Percent of the card's time that the container uses (0 to 100). With a core limit in force: its device time since "
+    "the scrape before, at least 5 s. Otherwise: NVML's figures of its processes with a known host pid."
 )
 
 HAMI: Final = (

@@ -169,6 +169,8 @@ def utilization(
     pids: Callable[[str], Collection[int]],
     shares: DeviceTimeShares,
     now: float,
+    *,
+    rests: Callable[[str, str], bool],
 ) -> Callable[[str, int, DeviceUse], float | None]:
     """Make a function that returns the percent of a card's time that a container uses. Each card is asked once.
 
@@ -178,6 +180,8 @@ def utilization(
         pids: Returns the host pids of a container's processes by record id.
         shares: The readings of device time.
         now: Unix seconds.
+        rests: Returns whether a container's core limit on a card is not in force now, by record id and UUID. Then the
+            library accounts no device time.
 
     Returns:
         A function of record id, the card's position and the card as in the region. It returns None if nothing is known.
@@ -192,7 +196,7 @@ def utilization(
             return None
 
     def percent(record_id: str, position: int, device: DeviceUse) -> float | None:
-        if _is_accounted(device):
+        if _is_accounted(device) and not rests(record_id, device.uuid):
             return shares.percent(record_id, position, device.compute.charged)
         own = pids(record_id) if device.uuid in cards else ()
         found = on_card(device.uuid) if own else None

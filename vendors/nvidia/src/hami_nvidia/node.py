@@ -336,9 +336,9 @@ class NvidiaNode(Nvidia):
         cards = sorted(self._cards.values(), key=lambda c: c.index)
         legacy = self._node.legacy_metrics
         uuids, pids = {card.uuid for card in cards}, self._host_pids.named
-        self._shares.keep(records)
+        self._shares.keep(records.keys() - self._region_updater.resting)
         measured = monitor.driver_memory(self.nvml, uuids, pids)
-        used = monitor.utilization(self.nvml, uuids, pids, self._shares, self._now())
+        used = monitor.utilization(self.nvml, uuids, pids, self._shares, self._now(), rests=self._limit_rests)
         containers = monitor.container_samples(records, region_dirs, self._damaged, measured, used, legacy=legacy)
         oversubscribed = monitor.oversubscribed_cards(containers)
         return [
@@ -346,6 +346,10 @@ class NvidiaNode(Nvidia):
             *containers,
             *self._region_updater.samples(self._node.name, records),
         ]
+
+    def _limit_rests(self, record_id: str, uuid: str) -> bool:
+        tenant = self._tenants.get(record_id)
+        return record_id in self._region_updater.resting or (tenant is not None and uuid not in tenant.limited)
 
 
 def _install(path: Path, content: bytes, mode: int) -> None:

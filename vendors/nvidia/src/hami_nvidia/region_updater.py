@@ -41,6 +41,8 @@ class RegionUpdater:
         """Number of updates that were skipped because a region was unusable, since the start."""
         self.suspended: dict[str, bool] = {}
         """Whether a container is suspended, by record id. Only containers of `tenants_to_read` are listed."""
+        self.resting: frozenset[str] = frozenset()
+        """Record ids of containers whose core limit rests. Their library accounts no device time."""
         self._clock = clock
         self._now = now
         self._host_pids = host_pids
@@ -71,6 +73,7 @@ class RegionUpdater:
             other = found if found.recent_kernel >= 0 else words_of.Words(found.utilization_switch, RESUMED)
             self._write(name, region_dirs[name], found, wanted.get(name, other))
         self.suspended = {name: found.recent_kernel < 0 for name, found in wanted.items()}
+        self.resting = frozenset(name for name, found in wanted.items() if found.utilization_switch == 0)
 
     def _read(self, name: str, folder: str, beats: int) -> words_of.Words | None:
         """Read a region, and write heartbeat and host pids if they are due.

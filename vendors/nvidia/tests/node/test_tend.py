@@ -306,6 +306,27 @@ def test_utilization_of_a_limited_container_is_its_share_of_device_time(bed):
     assert shown == [[], [], [30.0], [30.0], [5.0], [0.0]]
 
 
+@pytest.mark.parametrize("policy", ["default", "disable"])
+def test_utilization_is_nvmls_figure_while_no_limit_is_in_force(bed, monkeypatch, policy):
+    bed.restart(core_policy=policy)
+    monkeypatch.setattr(bed.made._host_pids, "named", lambda name: {4711} if name == "alone" else {4712})
+    monkeypatch.setattr(bed.made.nvml, "process_utilization", lambda uuid, since: {4711: 80, 4712: 5})
+    bed.run("alone", cores=30)
+    for _ in range(3):
+        bed.launch("alone")
+        bed.look()
+    assert [s.value for s in bed.samples("hami_container_device_utilization_ratio")] == [80.0]
+    if policy == "disable":
+        return
+    bed.run("other", cores=30)
+    bed.launch("alone", "other")
+    bed.look()
+    assert bed.samples("hami_container_device_utilization_ratio") == [], "the account begins anew"
+    bed.launch("alone", "other")
+    bed.look(10)
+    assert [s.value for s in bed.samples("hami_container_device_utilization_ratio")] == [0.0, 0.0]
+
+
 def test_old_names_show_parts_and_utilization(bed):
     bed.run("limited", cores=30)
     bed.made._node = replace(bed.made._node, legacy_metrics=True)
