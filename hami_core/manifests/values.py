@@ -80,24 +80,22 @@ def check(values: Mapping[str, Any], schema: Mapping[str, Any], given: Given = (
     from jsonschema import Draft7Validator  # noqa: PLC0415 - slow to import
 
     errors = sorted(Draft7Validator(schema).iter_errors(dict(values)), key=lambda error: list(map(str, error.path)))
-    problems = [each for error in errors for each in _problems(error, given)]
+    problems = [each for error in errors for each in _problems(error, given, schema)]
     for where, content in given:
-        problems += [f"{where}: {each}" for each in _unknown_nulls(content, schema, ())]
+        problems += [f"{where}: {each}" for each in _unknown_nulls(content, schema, (), schema)]
     if problems:
         shown_problems = "; ".join(problems[:_SHOWN])
         more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
         raise ConfigError("values", shown_problems + more, "see the chart's reference page for all keys")
 
 
-def _problems(error: ValidationError, given: Given) -> Iterator[str]:
+def _problems(error: ValidationError, given: Given, root: Mapping[str, Any]) -> Iterator[str]:
     path = [str(part) for part in error.absolute_path]
     schema: Any = error.schema
     if error.validator == "additionalProperties" and isinstance(error.instance, dict):
         known = schema.get("properties", {})
         for key in sorted(map(str, error.instance.keys() - known.keys())):
-            hint = did_you_mean(key, known)
-            problem = "there is no such value" + (f", {hint}" if hint else "")
-            yield f"{_origin(given, [*path, key])}{_place([*path, key])}: {problem}"
+            yield f"{_origin(given, [*path, key])}{_place([*path, key])}: {_unknown(key, known, root)}"
         return
     if error.validator == "required" and isinstance(error.instance, dict) and isinstance(error.validator_value, list):
         for key in error.validator_value:
@@ -111,17 +109,39 @@ def _problems(error: ValidationError, given: Given) -> Iterator[str]:
     yield f"{_origin(given, path)}{_place(path)}: {' or '.join(_problem(each) for each in forms)}"
 
 
-def _unknown_nulls(content: Mapping[str, Any], schema: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+def _unknown(key: str, known: Mapping[str, Any], root: Mapping[str, Any]) -> str:
+    """Say that there is no such key, and which was probably meant: a key here, or one with this name elsewhere."""
+    elsewhere = [place for place in _places(root, "") if place.rpartition(".")[2].casefold() == key.casefold()]
+    hint = did_you_mean(key, _current(known), cutoff=0.9)
+    if not hint:
+        hint = f"did you mean {elsewhere[0]}?" if len(elsewhere) == 1 else did_you_mean(key, _current(known))
+    return "there is no such value" + (f", {hint}" if hint else "")
+
+
+def _places(schema: Mapping[str, Any], above: str) -> Iterator[str]:
+    known = schema.get("properties", {})
+    for key in _current(known):
+        yield below(above, key)
+        yield from _places(known[key], below(above, key))
+
+
+def _current(known: Mapping[str, Any]) -> list[str]:
+    """The keys without former ones that have a new name (see contrib/helm/generate.py)."""
+    return [key for key, schema in known.items() if not schema.get("description", "").startswith("Now ")]
+
+
+def _unknown_nulls(
+    content: Mapping[str, Any], schema: Mapping[str, Any], path: tuple[str, ...], root: Mapping[str, Any]
+) -> Iterator[str]:
     """Report unknown keys with value null. The merge removes these, so the schema never sees them."""
     known = schema.get("properties")
     if known is None:
         return
     for key, value in content.items():
         if key in known and isinstance(value, dict):
-            yield from _unknown_nulls(value, known[key], (*path, key))
+            yield from _unknown_nulls(value, known[key], (*path, key), root)
         elif key not in known and value is None:
-            hint = did_you_mean(key, known)
-            yield f"{_place([*path, key])}: there is no such value" + (f", {hint}" if hint else "")
+            yield f"{_place([*path, key])}: {_unknown(key, known, root)}"
 
 
 def _place(path: Sequence[str]) -> str:

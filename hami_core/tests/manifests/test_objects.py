@@ -343,6 +343,9 @@ def test_mutex_value_of_the_chart_reaches_the_scheduler(on):
     [
         ({"scheduler": {"replcas": 1}}, "my.yaml: scheduler.replcas: there is no such value, did you mean replicas?"),
         ({"schduler": {}}, "my.yaml: schduler: there is no such value, did you mean scheduler?"),
+        ({"deviceSplitcount": 2}, "there is no such value, did you mean devicePlugin.deviceSplitCount?"),
+        ({"devicePlugin": {"nodeselector": {}}}, "there is no such value, did you mean nvidiaNodeSelector?"),
+        ({"devicePlugin": {"migstrategy": "none"}}, "there is no such value, did you mean migStrategy?"),
         ({"scheduler": {"replicas": 0}}, "my.yaml: scheduler.replicas: must be at least 1, got 0"),
         ({"scheduler": 5}, "my.yaml: scheduler: expected object, got 5"),
         ({"schedulerName": ""}, "my.yaml: schedulerName: '' does not match"),
