@@ -88,9 +88,20 @@ def did_you_mean(word: object, known: Iterable[str], cutoff: float = 0.6) -> str
         >>> did_you_mean("binpak", ["binpack", "spread"])
         'did you mean binpack?'
     """
+    meant = resembling(word, known, cutoff)
+    return f"did you mean {meant}?" if meant else ""
+
+
+def resembling(word: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the known word that a word resembles most; empty if it resembles none.
+
+    Example:
+        >>> resembling("binpak", ["binpack", "spread"])
+        'binpack'
+    """
     by_folded = {name.casefold(): name for name in known}
     near = difflib.get_close_matches(str(word)[:100].casefold(), by_folded, n=1, cutoff=cutoff)
-    return f"did you mean {by_folded[near[0]]}?" if near else ""
+    return by_folded[near[0]] if near else ""
 
 
 def none_of(word: object, known: Collection[str]) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource, SettingsConfigDict
 
-from hami_core.documents import below, did_you_mean, finding_in_words, load_mapping, read_text, shown
+from hami_core.documents import below, did_you_mean, finding_in_words, load_mapping, read_text, resembling, shown
 from hami_core.errors import ConfigError
 from hami_core.model import EMPTY
 from hami_core.settings.fields import PREFIX, env_names, flag_names
@@ -105,11 +105,15 @@ class Settings(BaseSettings):
         """
         given = parse_arguments(cls.model_fields, cls.IGNORED, arguments)
         settings = cls.load(given.values, file=given.config or None)
-        return settings, (*given.warnings, *cls._misspelt(os.environ))
+        misspelt = (
+            f"environment variable {variable} has no effect: there is no such setting (did you mean {name}?)"
+            for variable, name in cls._misspelt(os.environ)
+        )
+        return settings, (*given.warnings, *misspelt)
 
     @classmethod
-    def _misspelt(cls, variables: Iterable[str]) -> Iterator[str]:
-        """Return a warning for each variable that resembles one of ours.
+    def _misspelt(cls, variables: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Return each variable that resembles one of ours, and the setting that was probably meant.
 
         Other variables that begin with HAMI_ are from Kubernetes (``HAMI_SCHEDULER_SERVICE_PORT``) or from a vendor.
         """
@@ -117,9 +121,9 @@ class Settings(BaseSettings):
         ours = {variable for name, field in known.items() for variable in env_names(name, field)}
         for variable in sorted(set(variables) - ours):
             name = variable.removeprefix(PREFIX).lower()
-            hint = did_you_mean(name, known, cutoff=0.85) if variable.startswith(PREFIX) else ""
-            if hint and name not in known:
-                yield f"environment variable {variable} has no effect: there is no such setting ({hint})"
+            meant = resembling(name, known, cutoff=0.85) if variable.startswith(PREFIX) else ""
+            if meant and name not in known:
+                yield variable, meant
 
     @classmethod
     def settings_customise_sources(
@@ -176,7 +180,8 @@ class Settings(BaseSettings):
             return where, str(finding["msg"]).removeprefix("Value error, "), ""
         flag, variables_of = flag_names(name, field)[0], env_names(name, field)
         if finding["type"] == "missing":
-            return flag, "is required", f"give {flag} or set {variables_of[0]}"
+            wrong = "".join(f"; {each} has no effect" for each, meant in cls._misspelt(variables) if meant == name)
+            return flag, "is required", f"give {flag} or set {variables_of[0]}{wrong}"
         variable = next((item for item in variables_of if item in variables), "")
         if name not in flags and variable:
             where = f"environment variable {variable}"

@@ -117,6 +117,12 @@ def test_misspelt_variable_is_named_at_the_start():
     assert "did you mean extender_timeout?" in told
 
 
+def test_misspelt_variable_is_named_if_its_setting_is_missing():
+    assert hami("agent", "--vendor=nvidia", HAMI_NODE_NAM="n1").stderr == (
+        "hami: --node-name: is required (give --node-name or set HAMI_NODE_NAME; HAMI_NODE_NAM has no effect)\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
