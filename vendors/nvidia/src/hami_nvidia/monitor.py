@@ -199,6 +199,8 @@ def utilization(
         if _is_accounted(device) and not rests(record_id, device.uuid):
             return shares.percent(record_id, position, device.compute.charged)
         own = pids(record_id) if device.uuid in cards else ()
+        if not own and _is_accounted(device) and not device.used_bytes:
+            return 0.0  # no process has a context on the card
         found = on_card(device.uuid) if own else None
         return None if found is None else float(sum(found.get(pid, 0) for pid in own))
 

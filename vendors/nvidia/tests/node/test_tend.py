@@ -309,22 +309,25 @@ def test_utilization_of_a_limited_container_is_its_share_of_device_time(bed):
 @pytest.mark.parametrize("policy", ["default", "disable"])
 def test_utilization_is_nvmls_figure_while_no_limit_is_in_force(bed, monkeypatch, policy):
     bed.restart(core_policy=policy)
-    monkeypatch.setattr(bed.made._host_pids, "named", lambda name: {4711} if name == "alone" else {4712})
+    monkeypatch.setattr(bed.made._host_pids, "named", {"alone": {4711}, "other": {4712}, "idle": set()}.get)
     monkeypatch.setattr(bed.made.nvml, "process_utilization", lambda uuid, since: {4711: 80, 4712: 5})
     bed.run("alone", cores=30)
+    bed.run("idle", "b", cores=30)
     for _ in range(3):
         bed.launch("alone")
         bed.look()
-    assert [s.value for s in bed.samples("hami_container_device_utilization_ratio")] == [80.0]
+    assert [s.value for s in bed.samples("hami_container_device_utilization_ratio")] == [80.0, 0.0]
     if policy == "disable":
         return
     bed.run("other", cores=30)
     bed.launch("alone", "other")
     bed.look()
-    assert bed.samples("hami_container_device_utilization_ratio") == [], "the account begins anew"
+    told = [s.labels["pod"] for s in bed.samples("hami_container_device_utilization_ratio")]
+    assert told == ["idle"], "the account of the others begins anew"
     bed.launch("alone", "other")
     bed.look(10)
-    assert [s.value for s in bed.samples("hami_container_device_utilization_ratio")] == [0.0, 0.0]
+    told = [s.labels["pod"] for s in bed.samples("hami_container_device_utilization_ratio")]
+    assert told == ["alone", "idle", "other"]
 
 
 def test_old_names_show_parts_and_utilization(bed):
