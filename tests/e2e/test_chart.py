@@ -53,7 +53,7 @@ VENDORS = (
 
 MATRIX: dict[str, dict[str, Any]] = {
     "defaults": {},
-    "hami-2.10": HAMIS,
+    "hami-2.10": merged(HAMIS, {"global": {"imageRegistry": "registry.example"}}),
     "bed": values("v1.36.3"),
     "agents": {
         "prometheus": {"enabled": True},
@@ -477,7 +477,8 @@ def test_install_upgrade_rollback_uninstall(bed, helm, tmp_path):
         environment = {"HOME": str(tmp_path), "KUBECONFIG": str(bed.work / "kubeconfig/admin")}
         return str(bed.run("cp", *command, timeout=120, env=environment).stdout)
 
-    common = ("-n", "life", "--set", "scheduler.kubeScheduler.image.tag=v1")
+    settings = "scheduler.kubeScheduler.image.tag=v1,global.imageRegistry=registry.example"
+    common = ("-n", "life", "--set", settings)
     helm_("install", "life", str(FOLDER), "--create-namespace", *common)
     hooks = bed.call("GET", WEBHOOKS)["webhooks"]
     assert [hook["failurePolicy"] for hook in hooks] == ["Fail"]

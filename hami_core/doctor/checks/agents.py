@@ -31,7 +31,10 @@ def _name(node: Node) -> str:
 
 def coverage(context: Context) -> Iterator[Finding]:
     """Does a ready agent run on each node with devices?"""
-    nodes = context.device_nodes
+    nodes, named = context.device_nodes, context.facts.node
+    if named and not context.facts.nodes.items:
+        yield fail("nodes", "", f"there is no node {named}", "kubectl get nodes lists them")
+        return
     if not nodes:
         fix = f"give nodes with devices the label that the agent's DaemonSet selects (chart: {HAMI.node_selector_key})"
         yield warn("nodes", "", "no node says that it has devices", fix)

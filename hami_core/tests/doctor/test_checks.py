@@ -84,6 +84,11 @@ def test_labelled_node_without_register_or_slots_is_a_warning(cluster):
     assert "kubectl label node n3 gpu=on" in words(said(look(cluster), "agents.coverage", "warn"))
 
 
+def test_named_node_that_does_not_exist_is_reported(cluster):
+    nodes = {key: value for key, value in cluster.items() if not key.startswith("Node/")}
+    assert "there is no node nosuch" in words(said(look(nodes, node="nosuch"), "agents.coverage", "fail"))
+
+
 def test_feature_discovery_does_not_count_as_device_plugin(cluster):
     foreign_plugin(cluster, name="gpu-feature-discovery")
     container = {"name": "gpu-feature-discovery", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.17.0"}
