@@ -37,7 +37,7 @@ class NodeWriter:
         self.name = node
         self._annotations: dict[str, str] = {}
         self._labels: dict[str, str] = {}
-        self._revision = 0
+        self._revision = self._written_revision = 0
         self._returned: tuple[str, Node] | None = None
         self._wake = asyncio.Event()
         self.informer.on_change(lambda _old, _new: self._wake.set())
@@ -58,36 +58,48 @@ class NodeWriter:
         return self.informer.store.get(self.name)
 
     async def run(self) -> None:
-        """Write until cancelled."""
-        backoff = Backoff(0.5, 30)
+        """Write until cancelled.
+
+        If another process changes the values again and again, the writer restores them after growing pauses. Such a
+        process may be a second agent of the same vendor.
+        """
+        backoff, pauses = Backoff(0.5, 30), Backoff(0.5, 5)
         while True:
             await self._wake.wait()
             self._wake.clear()
             try:
-                await self._write()
+                restored = await self._write()
                 backoff.reset()
+                if not restored:
+                    pauses.reset()
+                    continue
+                await asyncio.sleep(pauses.next())
             except ApiError as error:
                 wait = max(backoff.next(), error.retry_after_s)
                 log.warning("can't write the node object", error=str(error), retry_s=round(wait, 2))
                 await asyncio.sleep(wait)
                 self._wake.set()
 
-    async def _write(self) -> None:
+    async def _write(self) -> bool:
+        """Write what is missing. Returns whether this restored values that another process had changed."""
         node, revision = self.node, self._revision
         if node is None:
-            return
+            return False
         seen = node.metadata.resource_version
         if self._returned and self._returned[0] == seen:
             # The watch has not yet delivered our last write; the object that the write returned is newer.
             node = self._returned[1]
         annotations = _difference(self._annotations, node.metadata.annotations)
         labels = _difference(self._labels, node.metadata.labels)
+        restored = bool(annotations or labels) and revision == self._written_revision
         if annotations or labels:
             patch = metadata_patch(annotations=annotations, labels=labels)
             self._returned = seen, await self._api.patch(NODES, self.name, patch)
             self.written += 1
-            log.info("node object written", keys=sorted({*annotations, *labels}))
+            log.info("node object written", keys=sorted({*annotations, *labels}), restored=restored)
+        self._written_revision = revision
         self.is_current = revision == self._revision  # otherwise `want` was called during the write
+        return restored
 
 
 def _difference(wanted: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str | None]:
