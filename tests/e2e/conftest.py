@@ -112,7 +112,7 @@ def system(request: pytest.FixtureRequest, session_work: Path) -> Iterator[Syste
         yield System.attach(bed)
         return
     tools: Tools = request.getfixturevalue("tools")
-    with System(session_work, tools) as running:
+    with System(session_work / "all", tools) as running:
         yield running
 
 
