@@ -76,7 +76,7 @@ def repair_quota(ledger: Ledger, quota: QuotaBook) -> int:
     counted: dict[tuple[str, str], Amounts] = {}
     for entry in ledger:
         for word, amounts in amounts_by_family(entry.uses).items():
-            key = (entry.namespace, word)
+            key = (entry.booking.namespace, word)
             have = counted.get(key, Amounts())
             counted[key] = Amounts(*(one + more for one, more in zip(have, amounts, strict=True)))
     counted = {key: amounts for key, amounts in counted.items() if amounts != Amounts()}

@@ -141,7 +141,7 @@ class Inventory:
         old = self._ledger.bookings.get(booking.uid)
         if old is not None:
             done = init_done or old.init_done
-            if _booking(old) == booking and done == old.init_done:
+            if old.booking == booking and done == old.init_done:
                 return freed
             init_done = done
             self._drop(old)
@@ -156,11 +156,11 @@ class Inventory:
 
     def bookings(self) -> Iterator[Booking]:
         """Every booking."""
-        return map(_booking, self._ledger.bookings.values())
+        return (entry.booking for entry in self._ledger.bookings.values())
 
     def bookings_on(self, node: str) -> list[Booking]:
         """Bookings on a node, registered or not, oldest first."""
-        return list(map(_booking, self._ledger.bookings_on(node)))
+        return [entry.booking for entry in self._ledger.bookings_on(node)]
 
     @property
     def booking_count(self) -> int:
@@ -170,7 +170,7 @@ class Inventory:
     def booking(self, uid: str) -> Booking | None:
         """A pod's booking; None: it has none."""
         entry = self._ledger.bookings.get(uid)
-        return None if entry is None else _booking(entry)
+        return None if entry is None else entry.booking
 
     # --- quota -------------------------------------------------------------------------------------------------
 
@@ -279,7 +279,7 @@ class Inventory:
         """
         self.release_hold(request.uid)
         if (booked := self._ledger.bookings.get(request.uid)) is not None:
-            return booked.allocation if booked.allocation.node == node else _booked_elsewhere(node, booked)
+            return _booked(booked, node)
         placed = self._place(request, node)
         if isinstance(placed, Allocation):
             generation = self._nodes[node].generation
@@ -298,7 +298,7 @@ class Inventory:
     def held_on(self, uid: str) -> str:
         """The node with the pod's hold; empty: it has none."""
         entry = self._ledger.holds.get(uid)
-        return "" if entry is None else entry.allocation.node
+        return "" if entry is None else entry.booking.allocation.node
 
     def expire_holds(self, now: float) -> list[str]:
         """End expired holds.
@@ -309,12 +309,12 @@ class Inventory:
         ended = [e for e in self._ledger.holds.values() if e.until is not None and e.until <= now]
         for entry in ended:
             self._drop(entry)
-        return [entry.uid for entry in ended]
+        return [entry.booking.uid for entry in ended]
 
     def holds(self) -> Iterator[tuple[Booking, float]]:
         """Every hold and the time when it ends."""
-        for e in self._ledger.holds.values():
-            yield _booking(e), e.until or 0.0
+        for entry in self._ledger.holds.values():
+            yield entry.booking, entry.until or 0.0
 
     @property
     def hold_count(self) -> int:
@@ -332,13 +332,13 @@ class Inventory:
             The pod's allocation, or why it does not fit. In the latter case only its own hold has ended.
         """
         if (booked := self._ledger.bookings.get(request.uid)) is not None:
-            return booked.allocation if booked.allocation.node == node else _booked_elsewhere(node, booked)
+            return _booked(booked, node)
         held = self._ledger.holds.get(request.uid)
         if held is not None:
             self._drop(held)
             if self._is_hold_valid(held, request, node):
                 self._put(replace(held, until=None, request=None))
-                return held.allocation
+                return held.booking.allocation
         placed = self._place(request, node)
         if isinstance(placed, Allocation):
             self._put(self._entry(_booking_of(request, placed)))
@@ -376,7 +376,7 @@ class Inventory:
         """Whether a hold, just dropped, can be booked unchanged: same node, devices and request, and still room."""
         known = self._nodes.get(node)
         return (
-            held.allocation.node == node
+            held.booking.allocation.node == node
             and known is not None
             and not known.closed
             and not known.bar(request.families)
@@ -387,7 +387,7 @@ class Inventory:
 
     def _fits(self, entry: Entry) -> bool:
         """Whether there is room for exactly these slices, by amounts, slots, MIG instances, quota and sharing rules."""
-        node = self._nodes.get(entry.allocation.node)
+        node = self._nodes.get(entry.booking.allocation.node)
         if node is None or entry.request is None:
             return False
         for use in entry.uses:
@@ -395,7 +395,7 @@ class Inventory:
             if family is None or not family.has_room(use):
                 return False
         for word, amounts in amounts_by_family(entry.uses).items():
-            if self.quota.refusal(entry.namespace, word, *amounts) is not None:
+            if self.quota.refusal(entry.booking.namespace, word, *amounts) is not None:
                 return False
         plan = Plan(entry.request, self.rules, self.defaults)
         if any(ask.custom is not None or ask.may_refuse_combinations for asks in plan.asks for ask in asks):
@@ -404,7 +404,7 @@ class Inventory:
 
     def _rules_allow(self, entry: Entry, node: Node, plan: Plan) -> bool:
         """Whether the rules about exclusive and mutex cards allow exactly these slices now."""
-        for container, asks in zip(entry.allocation.containers, plan.asks, strict=True):
+        for container, asks in zip(entry.booking.allocation.containers, plan.asks, strict=True):
             for ask in asks:
                 family = node.families[ask.rules.family.word]
                 for piece in container.slices:
@@ -426,10 +426,8 @@ class Inventory:
 
     def _entry(self, booking: Booking, *, init_done: bool = False) -> Entry:
         taken = uses(booking.allocation.containers, init_done=init_done)
-        keeps = self.defaults.keep_idle_only
-        keeps_off = keeps and device_order(booking.device_policy or self.defaults.device_policy).idle_only
-        who = (booking.uid, booking.namespace, booking.name)
-        return Entry(*who, booking.allocation, booking.device_policy, keeps_off, taken, init_done)
+        policy = booking.device_policy or self.defaults.device_policy
+        return Entry(booking, self.defaults.keep_idle_only and device_order(policy).idle_only, taken, init_done)
 
     def _put(self, entry: Entry) -> None:
         self._ledger.put(entry)
@@ -442,9 +440,9 @@ class Inventory:
     def _count(self, entry: Entry, sign: int) -> None:
         for word, amounts in amounts_by_family(entry.uses).items():
             memory, cores, devices = amounts
-            self.quota.add(entry.namespace, word, sign * memory, sign * cores, sign * devices)
-        self._changed.add(entry.allocation.node)
-        node = self._nodes.get(entry.allocation.node)
+            self.quota.add(entry.booking.namespace, word, sign * memory, sign * cores, sign * devices)
+        self._changed.add(entry.booking.allocation.node)
+        node = self._nodes.get(entry.booking.allocation.node)
         if node is None:
             return
         for use in entry.uses:
@@ -466,7 +464,7 @@ class Inventory:
 
         There is one caller, which owns the set and removes the nodes that it has handled.
         """
-        self._changed = {*self._nodes, *(entry.allocation.node for entry in self._ledger)}
+        self._changed = {*self._nodes, *(entry.booking.allocation.node for entry in self._ledger)}
         return self._changed
 
     def drift(self, nodes: Sequence[str] | None = None) -> int:
@@ -488,10 +486,6 @@ class Inventory:
         return differing + drift.repair_quota(self._ledger, self.quota)
 
 
-def _booking(entry: Entry) -> Booking:
-    return Booking(entry.uid, entry.namespace, entry.name, entry.allocation, entry.device_policy)
-
-
 def _booking_of(request: PodRequest, placed: Allocation) -> Booking:
     return Booking(request.uid, request.namespace, request.name, placed, request.device_policy)
 
@@ -500,5 +494,8 @@ def _same_devices(old: Mapping[str, FamilyDevices], new: Mapping[str, FamilyDevi
     return old.keys() == new.keys() and all(old[word].devices == new[word].devices for word in old)
 
 
-def _booked_elsewhere(node: str, booked: Entry) -> Rejection:
-    return Rejection(node, word=f"pod is already booked on node {booked.allocation.node}")
+def _booked(entry: Entry, node: str) -> Allocation | Rejection:
+    allocation = entry.booking.allocation
+    if allocation.node == node:
+        return allocation
+    return Rejection(node, word=f"pod is already booked on node {allocation.node}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hami_core.model import Allocation, PodRequest
+    from hami_core.model import Booking, PodRequest
     from hami_core.placement.pod_usage import Use
 
 
@@ -17,11 +17,7 @@ class Entry:
     """A booking, or a hold when ``until`` is set.
 
     Attributes:
-        uid: The pod's UID.
-        namespace: Its namespace.
-        name: Its name.
-        allocation: Node and slices.
-        device_policy: The device policy that the pod names; empty: it names none.
+        booking: The pod and its allocation.
         keeps_off: Whether the pod keeps other pods off its devices.
         uses: The usage of each device that this entry adds.
         init_done: Whether init containers have stopped counting.
@@ -30,11 +26,7 @@ class Entry:
         generation: Generation of the node's devices when the hold was placed.
     """
 
-    uid: str
-    namespace: str
-    name: str
-    allocation: Allocation
-    device_policy: str
+    booking: Booking
     keeps_off: bool
     uses: tuple[Use, ...]
     init_done: bool = False
@@ -45,7 +37,7 @@ class Entry:
     @property
     def pod(self) -> str:
         """``namespace/name``."""
-        return f"{self.namespace}/{self.name}"
+        return f"{self.booking.namespace}/{self.booking.name}"
 
 
 class Ledger:
@@ -60,17 +52,17 @@ class Ledger:
     def put(self, entry: Entry) -> None:
         """Add an entry. The pod must not have one of the same kind."""
         by_uid, by_node = self._of(entry)
-        by_uid[entry.uid] = entry
-        by_node.setdefault(entry.allocation.node, {})[entry.uid] = entry
+        by_uid[entry.booking.uid] = entry
+        by_node.setdefault(entry.booking.allocation.node, {})[entry.booking.uid] = entry
 
     def drop(self, entry: Entry) -> None:
         """Remove an entry."""
         by_uid, by_node = self._of(entry)
-        del by_uid[entry.uid]
-        here = by_node[entry.allocation.node]
-        del here[entry.uid]
+        del by_uid[entry.booking.uid]
+        here = by_node[entry.booking.allocation.node]
+        del here[entry.booking.uid]
         if not here:
-            del by_node[entry.allocation.node]
+            del by_node[entry.booking.allocation.node]
 
     def on(self, node: str) -> list[Entry]:
         """Every entry on a node, bookings first."""

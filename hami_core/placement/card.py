@@ -21,7 +21,7 @@ class Card:
         used_cores: Percent taken.
         mig: Placements of MIG instances taken.
         pods: ``namespace/name`` of the pods on it.
-        kept: Whether a pod on it keeps other pods off.
+        kept: Whether a pod on it keeps other pods off; set after the card is made.
         score: Device score including the present container's request; set before the cards are sorted.
     """
 
@@ -36,8 +36,6 @@ class Card:
         used_cores: int = 0,
         mig: tuple[MigPlacement, ...] = (),
         pods: tuple[str, ...] = (),
-        *,
-        kept: bool = False,
     ) -> None:
         self.device = device
         self.position = position
@@ -46,7 +44,7 @@ class Card:
         self.used_cores = used_cores
         self.mig = mig
         self.pods = pods
-        self.kept = kept
+        self.kept = False
         self.score = 0.0
 
     @property

@@ -237,7 +237,10 @@ def try_container(cards: list[OCard], ask: OAsk, pod: OPod, quota_ok, *, link: b
 
 
 def best_numa(cards: list[OCard], ask: OAsk, pod: OPod, quota_ok) -> list:
-    """Of what each NUMA node would give by itself, the best by the policy; of equals the first that is tried."""
+    """The cards that the container takes: each NUMA node is tried alone, and the policy ranks the results.
+
+    Of equal results the first wins.
+    """
     found = []
     for numa in dict.fromkeys(card.numa for card in in_order(cards, ask, pod)):
         picked = try_container([card for card in cards if card.numa == numa], ask, pod, quota_ok)
