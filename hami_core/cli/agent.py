@@ -9,5 +9,5 @@ command = Daemon(
     settings="AgentSettings",
     usage="hami agent --vendor VENDOR [FLAGS]",
     process="hami_core.agent.process",
-    help="Run the node agent: device plugin, limits, metrics.",
+    about="Run the node agent: device plugin, limits, metrics.",
 )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Daemon(click.Command):
     """A command that leaves all its arguments, even ``--help``, to the settings model."""
 
-    def __init__(self, name: str, *, settings: str, usage: str, process: str, help: str) -> None:  # noqa: A002 - click's name
+    def __init__(self, name: str, *, settings: str, usage: str, process: str, about: str) -> None:
         """Describe the command without loading its modules.
 
         Args:
@@ -25,9 +25,9 @@ class Daemon(click.Command):
             settings: Name of the settings model in `hami_core.settings`.
             usage: First line of the help.
             process: Module with ``run(settings) -> int``. Loading it takes seconds, so help and errors come first.
-            help: What the command does.
+            about: What the command does, for its help.
         """
-        super().__init__(name, help=help)
+        super().__init__(name, help=about)
         self.settings, self.usage, self.process = settings, usage, process
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

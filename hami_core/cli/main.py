@@ -49,23 +49,17 @@ class _Lazy(click.Group):
         command: click.Command = import_module(entry.module).command
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        word = args[0]
-        if word not in COMMANDS and not word.startswith("-") and not ctx.resilient_parsing:
-            from hami_core.documents import did_you_mean, shown
-
-            ctx.fail(f"No such command {shown(word)} ({did_you_mean(word, COMMANDS) or 'see hami --help'})")
-        return super().resolve_command(ctx, args)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.line) for name, entry in COMMANDS.items()])
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Lazy,
+    commands={name: click.Command(name) for name in COMMANDS},  # only their names count: click suggests them
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="hami")
 def root() -> None:
     """Share one accelerator safely between many pods."""

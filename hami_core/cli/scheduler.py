@@ -9,5 +9,5 @@ command = Daemon(
     settings="SchedulerSettings",
     usage="hami scheduler [FLAGS]",
     process="hami_core.scheduler.process",
-    help="Run the admission webhook and scheduler extender.",
+    about="Run the admission webhook and scheduler extender.",
 )

@@ -184,8 +184,8 @@ def test_exit_status_is_as_documented(words, status):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("schedulr",), "No such command 'schedulr' (did you mean scheduler?)"),
-        (("zzz",), "No such command 'zzz' (see hami --help)"),
+        (("schedulr",), "No such command 'schedulr'. Did you mean 'scheduler'?"),
+        (("zzz",), "Try 'hami --help' for help.\n\nError: No such command 'zzz'."),
         (("demo", "--keeep"), "'--keep'"),
         (("completion", "tcsh"), "'tcsh' is not one of 'bash', 'zsh', 'fish'"),
     ],
