@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _HASH = "pod-template-hash"
-_REVISION = "deployment.kubernetes.io/revision"
 _RETRY_SECONDS = 1.0
 _BY_KIND = {(r.api_version, r.kind): r for r in WORKLOADS}
 
@@ -224,18 +223,15 @@ class Controllers:
         if new is None:
             await self._create_replica_set(deployment, template)
             return  # the creation brings the next reconciliation
-        await self._number(deployment, new, old)
         for replicas, count in _rollout(spec, new, old, self._pods_of(old)):
             if replicas["spec"]["replicas"] != count:
-                await self._patch(REPLICA_SETS, replicas, {"spec": {"replicas": count}})
+                body = {"spec": {"replicas": count}}
+                await self._client.call("PATCH", _path(REPLICA_SETS, replicas), body, patch="merge")
 
     def _pods_of(self, sets: list[Object]) -> int:
         return sum(
             1 for s in sets for p in self._of(s, PODS) if p["status"].get("phase") not in {"Succeeded", "Failed"}
         )
-
-    async def _patch(self, resource: Resource, obj: Object, body: Object) -> None:
-        await self._client.call("PATCH", _path(resource, obj), body, patch="merge")
 
     async def _create_replica_set(self, deployment: Object, template: str) -> None:
         meta, spec = deployment["metadata"], deployment["spec"]
@@ -250,14 +246,6 @@ class Controllers:
             },
         }  # fmt: skip
         await self._client.call("POST", f"/apis/apps/v1/namespaces/{meta['namespace']}/replicasets", body)
-
-    async def _number(self, deployment: Object, new: Object, old: list[Object]) -> None:
-        """Writes the revision that `kubectl rollout history` and `undo` read."""
-        latest = max((_revision(s) for s in old), default=0) + 1
-        revision = max(latest, _revision(new))
-        for resource, obj in ((REPLICA_SETS, new), (DEPLOYMENTS, deployment)):
-            if _revision(obj) != revision:
-                await self._patch(resource, obj, {"metadata": {"annotations": {_REVISION: str(revision)}}})
 
     async def _write_deployment_status(self, deployment: Object, new: Object | None, sets: list[Object]) -> None:
         wanted, (_, spare) = deployment["spec"]["replicas"], _limits(deployment["spec"])
@@ -364,10 +352,6 @@ def _count(replicas: Object, part: str) -> int:
     return int((replicas.get("status") or {}).get(part) or 0)
 
 
-def _revision(obj: Object) -> int:
-    return int((obj["metadata"].get("annotations") or {}).get(_REVISION) or 0)
-
-
 def _limits(spec: Object) -> tuple[int, int]:
     """How many pods a rollout may have too many, and how many too few."""
     wanted, rolling = spec["replicas"], spec["strategy"].get("rollingUpdate") or {}
@@ -391,7 +375,7 @@ def _rollout(spec: Object, new: Object, old: list[Object], old_pods: int) -> Ite
     total, size = sum(s["spec"]["replicas"] for s in [new, *old]), new["spec"]["replicas"]
     yield new, min(wanted, size + max(0, wanted + more - total))
     left = total - (wanted - fewer) - max(0, size - _count(new, "availableReplicas"))
-    for replicas in sorted(old, key=_revision):
+    for replicas in sorted(old, key=lambda s: s["metadata"]["creationTimestamp"]):
         drop = max(0, min(left, replicas["spec"]["replicas"]))
         left -= drop
         yield replicas, replicas["spec"]["replicas"] - drop

@@ -50,10 +50,8 @@ async def serve(request: web.Request, container: Container) -> web.WebSocketResp
         os.close(command_side)
         copies = [asyncio.create_task(_copy_terminal(terminal, socket))]
     else:
-        assert process.stdout  # noqa: S101 - they were asked for
-        assert process.stderr  # noqa: S101
         streams = ((_STDOUT, process.stdout), (_STDERR, process.stderr))
-        copies = [asyncio.create_task(_copy(stream, channel, socket)) for channel, stream in streams]
+        copies = [asyncio.create_task(_copy(stream, channel, socket)) for channel, stream in streams if stream]
     ends = [asyncio.create_task(e) for e in (_receive(socket, process, terminal), container.ended())]
     done = asyncio.create_task(process.wait())
     try:

@@ -22,11 +22,13 @@ there.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import os
 import signal
 import stat
 import sys
+import termios
 import time
 
 TYPE_CHECKING = False
@@ -461,9 +463,6 @@ def _command(folder: str, command: list[str], *, tty: bool) -> NoReturn:
         process = _read(folder, "config.json")["process"]
         env = dict(e.split("=", 1) for e in process["env"])
         if tty:
-            import fcntl  # noqa: PLC0415 - only terminals need them
-            import termios  # noqa: PLC0415
-
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
             env.setdefault("TERM", "xterm")
         if _read(folder, "spec.json")["mode"] != "reduced":
