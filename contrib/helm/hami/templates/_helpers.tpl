@@ -267,7 +267,11 @@ scheduler.admissionWebhook.failurePolicy: Ignore: while the webhook is away, pod
 signatures, which HAMi lacks. Only helm install and upgrade see the cluster. */ -}}
 {{- define "hami.guard" -}}
 {{- $namespace := include "hami.namespace" . -}}
-{{- range $kind, $name := dict "Deployment" (include "hami.scheduler" .) "DaemonSet" (include "hami.agent" .) -}}
+{{- $ours := dict "Deployment" (include "hami.scheduler" .) -}}
+{{- if .Values.devicePlugin.enabled -}}
+{{- $_ := set $ours "DaemonSet" (include "hami.agent" .) -}}
+{{- end -}}
+{{- range $kind, $name := $ours -}}
 {{- $found := lookup "apps/v1" $kind $namespace $name -}}
 {{- if and $found (not (contains "--signing-" (toJson $found))) -}}
 {{- fail (printf "%s %s/%s is not this chart's, and HAMi's has that name. Do not upgrade HAMi's release in place: stop and uninstall it, then install this chart with devicePlugin.mode=adopt (docs/how-to/migrate-from-hami.md)" $kind $namespace $name) -}}
