@@ -70,10 +70,10 @@ class NodeWriter:
             try:
                 restored = await self._write()
                 backoff.reset()
-                if not restored:
+                if restored:
+                    await asyncio.sleep(pauses.next())
+                else:
                     pauses.reset()
-                    continue
-                await asyncio.sleep(pauses.next())
             except ApiError as error:
                 wait = max(backoff.next(), error.retry_after_s)
                 log.warning("can't write the node object", error=str(error), retry_s=round(wait, 2))
