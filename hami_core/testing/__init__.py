@@ -24,6 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hami_core.testing.demo import Demo
+from hami_core.testing.library import build_library
 from hami_core.testing.report import Report, Result
 from hami_core.testing.run import run
 
@@ -50,6 +51,7 @@ __all__ = [
     "StagedCard",
     "StagedContainer",
     "VendorSuite",
+    "build_library",
     "run",
 ]
 
