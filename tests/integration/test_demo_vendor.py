@@ -160,6 +160,13 @@ def test_programs_of_a_user_are_measured_by_their_report(short_folder):
     assert found["broken"]["output"]["main"][-1] == "ModuleNotFoundError: No module named 'no_such_module'"
 
 
+NO_NODE_SIDE = """
+from hami_core.plugins import discovery
+real = discovery.installed
+discovery.installed = lambda group: [] if group == discovery.NODE else real(group)
+"""
+
+
 @pytest.mark.parametrize(
     ("before", "arguments", "words"),
     [
@@ -177,10 +184,16 @@ def test_programs_of_a_user_are_measured_by_their_report(short_folder):
             [],
             "--vendor: no vendor with its own demo is installed (pip install 'hami[demo]'",
         ),
+        (
+            NO_NODE_SIDE,
+            ["--vendor=ascend", "--manifests={pods}"],
+            "--vendor: ascend has no node side",
+        ),
     ],
-    ids=["cuda", "interpose", "compiler", "driver", "dir", "no-vendor"],
+    ids=["cuda", "interpose", "compiler", "driver", "dir", "no-vendor", "node-side"],
 )
-def test_missing_part_is_named_before_anything_starts(before, arguments, words):
+def test_missing_part_is_named_before_anything_starts(short_folder, before, arguments, words):
+    arguments = [word.format(pods=written(short_folder / "one.yaml", acme.pod("p", 1))) for word in arguments]
     code = f"import os, sys\n{before}\nfrom hami_core.cli.main import main\nmain({['demo', *arguments]})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
@@ -193,7 +206,6 @@ def test_missing_part_is_named_before_anything_starts(before, arguments, words):
     [
         (["--vendor=acmee"], "--vendor: 'acmee' names no installed package.*did you mean acme"),
         (["--vendor=acme"], "--manifests: .*no example pods for acme .*of acme: --manifests FILE"),
-        (["--vendor=ascend", "--manifests={pods}"], "ascend has no node side.*hami.node.*--nodes FILE"),
         (["--vendor=acme", "--manifests={pods}", "--agent-env=X"], "--agent-env: 'X' is not NAME=VALUE"),
         (
             ["--vendor=acme", "--manifests={pods}", "--gpu=real"],
@@ -206,7 +218,7 @@ def test_missing_part_is_named_before_anything_starts(before, arguments, words):
             "acme does not exist: is the acme driver loaded.*--agent-env NAME=VALUE",
         ),
     ],
-    ids=["vendor", "manifests", "node-side", "agent-env", "gpu", "gpu-nodes", "nodes", "devices"],
+    ids=["vendor", "manifests", "agent-env", "gpu", "gpu-nodes", "nodes", "devices"],
 )
 def test_wrong_option_is_refused_with_what_is_missing(short_folder, arguments, words):
     file = written(short_folder / "any.yaml", acme.pod("p", 1))

@@ -60,11 +60,17 @@ async def test_pods_run_end_or_wait_with_the_reason(short_folder):
             await stage.container("large")
 
 
+class StageWithoutAgents(Stage):
+    """A cluster on which other device plugins serve the nodes."""
+
+    agent_vendors = ()
+
+
 async def test_pods_of_a_vendor_without_node_side_run_in_turn(short_folder):
     """For a vendor without a node side, the stage acts as its device plugin and so frees the node for the next pod."""
     manifest = yaml.safe_load(ASCEND.read_text())
     node = StageNode("a", annotations=manifest["metadata"]["annotations"], capacity=manifest["status"]["capacity"])
-    async with Stage(short_folder / "a", [node], vendors=["ascend"]) as stage:
+    async with StageWithoutAgents(short_folder / "a", [node], vendors=["ascend"]) as stage:
         family = next(f for f in stage.loaded.families.values() if f.register_key in node.annotations)
         limits = {family.resources.count: 1, family.resources.memory: 1024}
         for name in ("first", "second"):
@@ -90,5 +96,5 @@ async def test_node_without_devices_fails_with_the_node_sides_error(short_folder
 
 async def test_vendor_without_node_side_fails_without_annotated_nodes(short_folder):
     with pytest.raises(ConfigError, match=r"ascend: has no node side.*node n .*annotations"):
-        async with Stage(short_folder / "z", [StageNode("n")], vendors=["ascend"]):
+        async with StageWithoutAgents(short_folder / "z", [StageNode("n")], vendors=["ascend"]):
             pass

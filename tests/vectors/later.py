@@ -28,7 +28,7 @@ LATER: dict[str, str] = {
     "vendors/sharedRegion.v1.deviceUtilization": _REGION,
     "vendors/sharedRegion.v1.procSlot": _REGION,
     # other vendors
-    "ascend910c_pairs": "Ascend: templates, pairs and the node side",
+    "ascend910c_pairs": "Ascend: templates and pairs",
     "aws_select": "vendor AWS Neuron",
     "aws_split_cores": "vendor AWS Neuron",
     "enflame_profile": "vendor Enflame",
@@ -37,8 +37,6 @@ LATER: dict[str, str] = {
     "kunlun_trim_memory": "vendor Kunlun",
     "metax_sgpu_scores": "vendor MetaX",
     "vendors/amdFit": "vendor AMD",
-    "vendors/ascend.localShmem": "Ascend: templates, pairs and the node side",
-    "vendors/ascend.networkId": "Ascend: templates, pairs and the node side",
     "vendors/awsneuron": "vendor AWS Neuron",
     "vendors/enflame": "vendor Enflame",
     "vendors/hygonVdev": "vendor Hygon",
