@@ -154,8 +154,10 @@ class Family:
         to_allocate_key: Pod annotation that a node plugin consumes; empty: the family has none.
         register_key: Node annotation that lists devices; empty: the devices follow from the node's capacity.
         handshake_key: Node annotation for HAMi's liveness handshake; empty: the family has none.
-        foreign_lock: Node annotation by which HAMi's own plugin for the family finds its pod, and which it removes.
-            Bind locks it on nodes that our agent does not serve. Empty: there is no such plugin.
+        foreign_lock: Node annotation that another plugin for the family needs as a lock, and which it removes. Bind
+            takes the lock on nodes that our agent does not serve. Empty: there is no such plugin.
+        foreign_lock_protocol: What ``foreign_lock`` holds: ``hami`` is HAMi's ``<time>,<namespace>,<pod>``, ``time``
+            only the time, in RFC 3339 form.
         pod_keys: Pod annotations that the family's hooks may read. They see these and the selectors below, no others.
         uuid_selectors: Annotation pairs that choose devices by id. A device must pass all pairs.
         type_selectors: Annotation pairs that choose devices by model. A device must pass all pairs.
@@ -197,6 +199,7 @@ class Family:
     register_key: str = ""
     handshake_key: str = ""
     foreign_lock: str = ""
+    foreign_lock_protocol: Literal["hami", "time"] = "hami"
     pod_keys: tuple[str, ...] = ()
     uuid_selectors: tuple[SelectorKeys, ...] = ()
     type_selectors: tuple[SelectorKeys, ...] = ()

@@ -1,9 +1,9 @@
 """Node locks for node plugins other than our agent. Bind takes them after the booking; the plugin releases them.
 
-Such a plugin answers the kubelet with the devices of the pod that the node's lock names. A vendor without an agent of
-ours names its locks by the hook `lock_annotations`. A vendor with an agent of ours needs HAMi's lock only on nodes
-where that agent never ran. There the agent's label is missing: each agent labels its node before it registers a device
-(`hami_core.wire.keys.agent_label`), and the label stays when the agent stops.
+Such a plugin serves one pod at a time, and the lock keeps other pods away meanwhile. A family names the lock in
+`Family.foreign_lock`. It is taken only on nodes where our agent never ran. There the agent's label is missing: each
+agent labels its node before it registers a device (`hami_core.wire.keys.agent_label`), and the label stays when the
+agent stops. A vendor that needs other locks names them by the hook `lock_annotations`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from hami_core.scheduler import pods
 from hami_core.scheduler.errors import BindRefusedError, UnknownOutcomeError
 from hami_core.vendorkit.locks import (
     NODE_LOCK_TIMEOUT,
-    PROTOCOL_HAMI,
     PROTOCOL_TIME,
     LockVerdict,
     contention_text,
@@ -102,15 +101,15 @@ class NodeLocks:
             raise
 
     def _needed(self, node: str, pod: Pod, wanted: PodRequest) -> dict[str, str]:
-        """Lock annotation → protocol: locks that vendors name, and HAMi's lock where our agent never ran."""
+        """Lock annotation → protocol: locks that vendors name, and other plugins' locks where our agent never ran."""
         loaded = self._cluster.loaded
         locks = loaded.lock_annotations(node, pods.facts(pod), wanted.families)
         found = self._cluster.nodes.store.get(node)
         labels = found.metadata.labels if found is not None else {}
         for vendor in loaded.serving(wanted.families):
             if keys.agent_label(vendor.name) not in labels:
-                foreign = {family.foreign_lock for family in vendor.families if family.word in wanted.families}
-                locks |= dict.fromkeys(foreign - {""}, PROTOCOL_HAMI)
+                asked = [family for family in vendor.families if family.word in wanted.families]
+                locks |= {f.foreign_lock: f.foreign_lock_protocol for f in asked if f.foreign_lock}
         return locks
 
     async def _take(self, node: str, pod: Pod, key: str, protocol: str) -> None:
@@ -122,7 +121,7 @@ class NodeLocks:
             ):
                 return
             if loop.time() >= end:
-                raise BindRefusedError(contention_text(node, self._expiry) + self._held_for(node, key))
+                raise BindRefusedError(contention_text(node, self._timeout(key)) + self._held_for(node, key))
             await asyncio.sleep(RETRY_S)
 
     def _held_for(self, node: str, key: str) -> str:

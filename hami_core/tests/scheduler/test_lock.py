@@ -123,3 +123,48 @@ async def test_a_vendor_says_when_its_own_lock_counts_as_left_behind(server, sta
     await server.put("pods", pod("holder"))
     await lock_as(server, keys.NODE_LOCK, format_lock(old, "default", "holder"))
     assert "node lock contention" in await client.bind(await server.put("pods", pod("b")), "n1")
+
+
+@pytest.mark.parametrize("protocol", ["hami", "time"])
+async def test_another_plugins_lock_is_taken_in_its_form(server, start, protocol):
+    class Foreign(Acme):
+        @hookimpl
+        def families(self, config: Any) -> Sequence[Family]:
+            return [replace(FAMILY, foreign_lock="acme.com/lock", foreign_lock_protocol=protocol)]
+
+    await server.put("nodes", node("n1"))
+    client = await start(loaded=load(Foreign))
+    assert await client.bind(await server.put("pods", pod("a")), "n1") == ""
+    time, *holder = locks(server)["acme.com/lock"].split(",")
+    assert datetime.fromisoformat(time).tzinfo is not None
+    assert holder == (["default", "a"] if protocol == "hami" else [])
+
+
+async def test_a_node_with_our_agent_gets_no_lock(server, start):
+    class Foreign(Acme):
+        @hookimpl
+        def families(self, config: Any) -> Sequence[Family]:
+            return [replace(FAMILY, foreign_lock="acme.com/lock", foreign_lock_protocol="time")]
+
+    loaded = load(Foreign)
+    label = {keys.agent_label(loaded.vendors[0].name): "true"}
+    await server.put("nodes", node("n1", labels=label))
+    client = await start(loaded=loaded)
+    assert await client.bind(await server.put("pods", pod("a")), "n1") == ""
+    assert locks(server) == {}
+
+
+async def test_contention_names_the_time_that_the_lock_lasts(server, start):
+    class Brief(Acme):
+        @hookimpl
+        def families(self, config: Any) -> Sequence[Family]:
+            timeouts = {"acme.com/lock": 120.0}
+            return [
+                replace(FAMILY, foreign_lock="acme.com/lock", foreign_lock_protocol="time", lock_timeouts_s=timeouts)
+            ]
+
+    await server.put("nodes", node("n1"))
+    client = await start(loaded=load(Brief))
+    await lock_as(server, "acme.com/lock", format_time_lock(datetime.now(UTC)))
+    refusal = await client.bind(await server.put("pods", pod("a")), "n1")
+    assert "node n1 has been locked within 2m0s: node lock contention" in refusal
