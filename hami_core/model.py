@@ -430,6 +430,7 @@ class Request:
         annotations: The pod annotations that the family declares.
         numa_bind: Whether all devices must be on one NUMA node.
         custom: The vendor's own data, which the core does not read.
+        askers: How many containers of the pod ask for this family. The core sets it after `parse_request`.
 
     Example:
         >>> half = Request("ACME", count=2, memory_percent=50)
@@ -447,6 +448,7 @@ class Request:
     annotations: Mapping[str, str] = field(default_factory=_empty)
     numa_bind: bool = False
     custom: Mapping[str, Any] = field(default_factory=_empty)
+    askers: int = 1
 
     def memory_on(self, usable_mib: int) -> int:
         """MiB that this request takes on a device. As in HAMi, an amount wins over a percentage, which rounds down.

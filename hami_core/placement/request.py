@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hami_core.errors import RequestError
@@ -39,7 +41,7 @@ def pod_request(  # noqa: PLR0917 - a pod's parts, in the order of its manifest
         RequestError: Names the container or annotation at fault and the fix.
     """
     facts = PodFacts(namespace, name, pod_uid, annotations)
-    resolved = tuple(ContainerRequest(c.name, c.kind, _bounded(c.name, parse(c, facts))) for c in containers)
+    resolved = _counted([ContainerRequest(c.name, c.kind, _bounded(c.name, parse(c, facts))) for c in containers])
     return PodRequest(
         pod_uid,
         namespace,
@@ -48,6 +50,16 @@ def pod_request(  # noqa: PLR0917 - a pod's parts, in the order of its manifest
         annotations.get(keys.NODE_POLICY, ""),
         annotations.get(keys.DEVICE_POLICY, ""),
         parse_weights(annotations.get(keys.SCORING_WEIGHTS)),
+    )
+
+
+def _counted(containers: Sequence[ContainerRequest]) -> tuple[ContainerRequest, ...]:
+    """Tell each request how many of the pod's containers ask for its family."""
+    askers = Counter(request.family for container in containers for request in container.requests)
+    if max(askers.values(), default=1) == 1:
+        return tuple(containers)
+    return tuple(
+        replace(c, requests=tuple(replace(r, askers=askers[r.family]) for r in c.requests)) for c in containers
     )
 
 

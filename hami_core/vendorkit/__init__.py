@@ -1,4 +1,4 @@
-"""Functions that vendors share: requests, selectors, rounding, templates, registers, locks. Public and pure.
+"""Functions that vendors share: requests, selectors, rounding, templates, devices, handshake, locks. Public and pure.
 
 Each function follows the rule that HAMi has for most vendors. A vendor with another rule writes its own hook and may
 call these functions in it. `hami_core.vendorkit.node` has what the node side needs.
@@ -23,6 +23,7 @@ from hami_core.vendorkit.locks import (
 )
 from hami_core.vendorkit.registers import (
     capacity,
+    capacity_devices,
     read_cordon,
     read_csv_register,
     read_json_register,
@@ -39,6 +40,7 @@ from hami_core.vendorkit.request import (
 from hami_core.vendorkit.rounding import ceil_div, round_up_to
 from hami_core.vendorkit.selectors import default_check_type, default_check_uuid, mode_accepted
 from hami_core.vendorkit.templates import Template, smallest_template, template_named_for
+from hami_core.wire.node import Liveness, format_requesting, judge_handshake
 from hami_core.wire.quantity import parse_amount, parse_bool_go, parse_whole
 from hami_core.wire.reasons import CARD_TYPE_MISMATCH, CARD_UUID_MISMATCH, MIG_INFEASIBLE
 
@@ -51,20 +53,24 @@ __all__ = [
     "NODE_LOCK_TIMEOUT",
     "PROTOCOL_HAMI",
     "PROTOCOL_TIME",
+    "Liveness",
     "LockVerdict",
     "NodeLock",
     "RequestDefaults",
     "Template",
     "amount_of",
     "capacity",
+    "capacity_devices",
     "ceil_div",
     "contention_text",
     "default_check_type",
     "default_check_uuid",
     "default_parse_request",
     "format_lock",
+    "format_requesting",
     "format_time_lock",
     "is_zero_beside_amounts",
+    "judge_handshake",
     "judge_lock",
     "may_release",
     "memory_of",

@@ -1,19 +1,23 @@
-"""Reads a node's devices from its register annotation or its capacity."""
+"""Finds a node's devices, by its register annotation or by its capacity."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from hami_core.errors import WireError
+from hami_core.model import INT32_MAX, Device
+from hami_core.vendorkit.rounding import ceil_div
 from hami_core.wire import keys
 from hami_core.wire.node import decode_cordon, decode_devices_csv, decode_devices_json, decode_pair_scores
 from hami_core.wire.quantity import parse_quantity
 
 if TYPE_CHECKING:
-    from hami_core.model import Device, Family, NodeFacts
+    from hami_core.model import Family, NodeFacts
 
 MAX_CAPACITY: Final = 10**9
 """Largest capacity of one resource that is accepted from a node object."""
+MAX_CARDS: Final = 1024
+"""Most cards that are derived from a node's capacity."""
 
 
 def read_json_register(node: NodeFacts, family: Family) -> tuple[Device, ...] | None:
@@ -93,3 +97,65 @@ def capacity(node: NodeFacts, resource: str) -> int:
     if not isinstance(value, int) or not 0 <= value <= MAX_CAPACITY:
         raise WireError(f"capacity {resource}", -1, f"{text!r} is not a whole number from 0 to {MAX_CAPACITY}")
     return value
+
+
+def capacity_devices(
+    node: NodeFacts,
+    family: Family,
+    prefix: str,
+    *,
+    counted: str = "",
+    per_card: int = 1,
+    slots: int = 1,
+    memory_mib: int | None = None,
+    cores: int = 100,
+    model: str = "",
+    mode: str = "",
+) -> tuple[Device, ...] | None:
+    """Derive equal cards from a node's capacity, as HAMi does for vendors whose plugin writes no register.
+
+    A node has one card for every ``per_card`` units of the counted resource, rounded up. Card i has the id
+    ``<node>-<prefix>-<i>``.
+
+    Args:
+        node: The node.
+        family: The family of the cards.
+        prefix: HAMi's word in the ids.
+        counted: The resource whose capacity says how many cards there are; empty: the family's count.
+        per_card: Units of that resource on each card.
+        slots: Containers that may share a card.
+        memory_mib: MiB of each card. None: the capacity of the family's memory resource, in equal parts.
+        cores: Percent of compute of each card.
+        model: Model of the cards; empty: the family's word.
+        mode: Sharing mode of the cards.
+
+    Returns:
+        The cards; None if the node does not have the counted resource.
+
+    Raises:
+        WireError: A capacity is not a whole number within its bounds, or the cards would be too many or too large.
+
+    Example:
+        >>> names = Resources("acme.example/npu", memory="acme.example/memory", cores="acme.example/cores")
+        >>> acme = Family("ACME", names, "hami.io/acme", memory_factor=256)
+        >>> node = NodeFacts("n1", capacity={"acme.example/cores": "200", "acme.example/memory": "192"})
+        >>> cards = capacity_devices(node, acme, "acme", counted="acme.example/cores", per_card=100, slots=100)
+        >>> [(card.id, card.memory_mib) for card in cards]
+        [('n1-acme-0', 24576), ('n1-acme-1', 24576)]
+    """
+    resource = counted or family.resources.count
+    if resource not in node.capacity:
+        return None
+    total = capacity(node, resource)
+    if memory_mib is None:
+        units = capacity(node, family.resources.memory)
+        memory_mib = units * family.memory_factor * per_card // total if total else 0
+    cards = ceil_div(total, per_card)
+    if cards > MAX_CARDS or memory_mib > INT32_MAX:
+        problem = f"{cards} cards of {memory_mib} MiB; at most {MAX_CARDS} cards of {INT32_MAX} MiB are accepted"
+        raise WireError(f"capacity {resource}", -1, problem)
+    word = family.word
+    return tuple(
+        Device(f"{node.name}-{prefix}-{i}", i, slots, memory_mib, cores, model or word, word, mode=mode)
+        for i in range(cards)
+    )

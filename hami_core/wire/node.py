@@ -315,7 +315,12 @@ def decode_cordon(text: str) -> frozenset[str]:
 
 
 class Liveness(StrEnum):
-    """What a node's handshake annotation means for its devices."""
+    """What a node's handshake annotation means for its devices.
+
+    Example:
+        >>> Liveness("dead") is Liveness.DEAD
+        True
+    """
 
     KEEP = "keep"
     """The node is healthy, and there is nothing new to read."""
@@ -337,6 +342,14 @@ def judge_handshake(text: str | None, *, allocatable: int, now: datetime) -> Liv
         text: The annotation; None: absent.
         allocatable: The node's allocatable amount of the family's count resource.
         now: Local time without time zone, as HAMi writes it.
+
+    Example:
+        >>> from datetime import datetime
+        >>> now = datetime(2026, 7, 3, 15, 36, 30)
+        >>> str(judge_handshake("Reported_2026.07.03 15:36:20", allocatable=8, now=now))
+        'refresh'
+        >>> str(judge_handshake("Requesting_2026-07-03 15:35:10", allocatable=0, now=now))
+        'dead'
     """
     if text is None or _REQUESTING not in text:
         return Liveness.REFRESH
@@ -351,10 +364,22 @@ def judge_handshake(text: str | None, *, allocatable: int, now: datetime) -> Liv
 
 
 def format_requesting(now: datetime) -> str:
-    """Return the scheduler's text: ``Requesting_2026-07-03 15:35:10``."""
+    """Return the text by which HAMi's scheduler asks a node's agent whether it runs; ``now`` is local time.
+
+    Example:
+        >>> from datetime import datetime
+        >>> format_requesting(datetime(2026, 7, 3, 15, 35, 10))
+        'Requesting_2026-07-03 15:35:10'
+    """
     return f"{_REQUESTING}_{now.strftime(_TIME)}"
 
 
 def format_reported(now: datetime) -> str:
-    """Return a running agent's answer: ``Reported_2026.07.03 15:35:10``."""
+    """Return a running agent's answer; ``now`` is local time.
+
+    Example:
+        >>> from datetime import datetime
+        >>> format_reported(datetime(2026, 7, 3, 15, 35, 10))
+        'Reported_2026.07.03 15:35:10'
+    """
     return f"Reported_{now.strftime(_REPORTED_TIME)}"

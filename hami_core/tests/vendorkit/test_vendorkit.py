@@ -25,6 +25,7 @@ from hami_core.vendorkit import (
     LockVerdict,
     Template,
     capacity,
+    capacity_devices,
     default_check_type,
     default_check_uuid,
     default_parse_request,
@@ -163,3 +164,32 @@ def test_a_lock_reads_back_and_expires():
 def test_reading_any_lock_raises_wire_errors_only(text):
     with contextlib.suppress(WireError):
         assert parse_lock(text).taken.tzinfo is not None
+
+
+def cards_of(capacity: dict[str, str], **more: object) -> list[tuple[str, int, int, int, str]]:
+    node = NodeFacts("n1", capacity=capacity)
+    found = capacity_devices(node, FAMILY, "x", **more) or ()
+    return [(d.id, d.index, d.slots, d.memory_mib, d.type) for d in found]
+
+
+def test_capacity_makes_one_card_for_every_started_unit():
+    by_cores = {"counted": "x.io/cores", "per_card": 100, "slots": 100}
+    assert cards_of({"x.io/cores": "150", "x.io/mem": "3"}, **by_cores) == [
+        ("n1-x-0", 0, 100, 3 * 256 * 100 // 150, "X"),
+        ("n1-x-1", 1, 100, 3 * 256 * 100 // 150, "X"),
+    ]
+    assert cards_of({"x.io/n": "2"}, memory_mib=65536, model="X-1") == [
+        ("n1-x-0", 0, 1, 65536, "X-1"),
+        ("n1-x-1", 1, 1, 65536, "X-1"),
+    ]
+
+
+def test_capacity_of_nothing_makes_no_cards():
+    assert capacity_devices(NodeFacts("n1", capacity={"x.io/mem": "3"}), FAMILY, "x") is None
+    assert cards_of({"x.io/n": "0", "x.io/mem": "3"}) == []
+
+
+@pytest.mark.parametrize("sizes", [{"x.io/n": "1025"}, {"x.io/n": "1", "x.io/mem": "8388608"}, {"x.io/n": "-1"}])
+def test_capacity_beyond_bounds_names_the_resource(sizes):
+    with pytest.raises(WireError, match=r"capacity x\.io/n"):
+        cards_of(sizes)
