@@ -72,8 +72,8 @@ WORLDS = {
             {"cambricon.com/vmlu": "1", "cambricon.com/mlu.smlu.vmemory": "20", "cambricon.com/mlu.smlu.vcore": "30"},
             {"cambricon.com/vmlu": "1", "cambricon.com/mlu.smlu.vmemory": "20", "cambricon.com/mlu.smlu.vcore": "10"},
         ),
+        {"hami.io/node-mlu-register": json.dumps(devices("MLU370-X8", 100, 25600))},
         {},
-        {"cambricon.com/mlu.smlu.vcore": "200", "cambricon.com/mlu.smlu.vmemory": "200"},
     ),
 }
 

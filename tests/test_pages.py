@@ -52,6 +52,7 @@ MADE_UP = {
     "HAMI_ZETA_SYSFS": "the tutorial for vendors",
     "HAMI_ZETA_DEV": "the tutorial for vendors",
     "hami_zeta": "the tutorial for vendors: a Python package",
+    "--enable-device-type": "a flag of Cambricon's device plugin",
     "--min-dsmlu-unit": "a flag of Cambricon's device plugin",
     "hami_core": "a Python package",
     "hami_interpose": "a Python package",

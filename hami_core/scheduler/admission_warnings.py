@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from hami_core.placement.fit import WHOLE_CARD
 from hami_core.policies import DEVICE_POLICIES, NODE_POLICIES
-from hami_core.vendorkit import quantity_of
+from hami_core.vendorkit import amount_of, quantity_of
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
@@ -56,8 +56,9 @@ def on_amounts(container: ContainerSpec, family: Family, request: Request | None
         yield f"{where}: {names.memory}: {memory} MiB a card; a program's context alone may take more"
     if memory and quantity_of(container, names.memory_percentage) is not None:
         yield f"{where}: {names.memory_percentage} is ignored, because {names.memory} is set too"
-    if request.cores > WHOLE_CARD and quantity_of(container, names.cores) is not None:
-        yield f"{where}: {names.cores}: {request.cores} is taken as {WHOLE_CARD}"
+    cores = amount_of(container, names.cores) or 0  # the vendor may have written another amount into the pod
+    if cores > WHOLE_CARD <= request.cores:
+        yield f"{where}: {names.cores}: {cores} is taken as {WHOLE_CARD}"
 
 
 def _ascii(text: str) -> str:

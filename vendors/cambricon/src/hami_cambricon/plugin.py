@@ -1,43 +1,66 @@
-"""The vendor Cambricon: one family, devices from a node's capacity, and annotations for Cambricon's device plugin."""
+"""The vendor Cambricon: one family, devices from register or capacity, and annotations for Cambricon's device plugin.
+
+A node with our agent has a register. On other nodes Cambricon's device plugin runs in mode ``dynamic-smlu``: the cards
+follow from the node's capacity, and a pod may ask only for what that plugin can serve.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from hami_cambricon.config import CambriconConfig
 from hami_core import (
     Capability,
-    Device,
+    ContainerKind,
     DoctorNotes,
     Family,
     Grade,
     Mutation,
     Neighbour,
+    Reason,
     Resources,
     SelectorKeys,
     Support,
     WireError,
     hookimpl,
 )
-from hami_core.vendorkit import PROTOCOL_TIME, RequestDefaults, capacity, ceil_div, default_parse_request
+from hami_core.vendorkit import (
+    CARD_TYPE_MISMATCH,
+    PROTOCOL_TIME,
+    RequestDefaults,
+    amount_of,
+    capacity_devices,
+    default_check_type,
+    default_parse_request,
+    read_json_register,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hami_core import Allocation, ContainerSpec, NodeFacts, PodFacts, Request, Slice
+    from hami_core import Allocation, ContainerSpec, Device, DeviceKind, NodeFacts, PodFacts, Request, Slice
 
 WORD: Final = "MLU"
 UNIT_MIB: Final = 256
 """MiB per unit of the memory resource."""
 SLOTS: Final = 100
+ALL_CORES: Final = 100
+REGISTER_KEY: Final = "hami.io/node-mlu-register"
+"""Node annotation in which our agent lists the node's MLUs. HAMi has no such key."""
+MODEL_LABEL: Final = "Model"
+"""Node label with the model of the node's MLUs, written by Cambricon's plugin since v2.0.20 with ``--node-label``."""
+PLUGIN_MODE: Final = "dynamic-smlu"
+"""Mode of the cards on nodes that Cambricon's device plugin serves."""
+TYPE_KEYS: Final = SelectorKeys("cambricon.com/use-mlutype", "cambricon.com/nouse-mlutype")
 LOCK_KEY: Final = "cambricon.com/dsmlu.lock"
 LOCK_TIMEOUT_S: Final = 120.0
 ASSIGNED: Final = "CAMBRICON_DSMLU_ASSIGNED"
 ASSIGNED_VENDOR_SPELLING: Final = "CAMBRICON_DSMLU_ASSIGHED"
 PROFILE: Final = "CAMBRICON_DSMLU_PROFILE"
-MAX_CARDS: Final = 1024
-_MAX_MEMORY: Final = 2**31 - 1
+_OUTSIDE: Final = "outside spec.containers"
+"""Key in `Request.custom` of a request whose container is an init container or a sidecar."""
 _ORDINAL = re.compile(r"(\d{1,4})$")
 
 _THEIRS = "Cambricon's device plugin does it on the node; our node side is planned"
@@ -46,7 +69,7 @@ CAPABILITIES: Final[Mapping[Capability, Grade]] = {
     Capability.MEMORY_LIMIT: Grade(Support.PARTIAL, _THEIRS),
     Capability.CORE_LIMIT: Grade(Support.PARTIAL, _THEIRS),
     Capability.PERCENT_MEMORY: Grade(Support.UNSUPPORTED, "HAMi has no such resource for Cambricon"),
-    Capability.TYPE_SELECTORS: Grade(Support.UNSUPPORTED, "the capacity does not say the model"),
+    Capability.TYPE_SELECTORS: Grade(Support.PARTIAL, f"needs our agent on the node, or its label {MODEL_LABEL}"),
     Capability.UUID_SELECTORS: Grade(Support.FULL),
     Capability.NUMA_BINDING: Grade(Support.UNSUPPORTED, "the capacity does not say NUMA nodes"),
     Capability.TOPOLOGY: Grade(Support.UNSUPPORTED, "the capacity does not say links"),
@@ -79,31 +102,59 @@ class Cambricon:
 
     @hookimpl
     def register(self, node: NodeFacts) -> Sequence[Device] | None:
-        """One card for every 100 cores of the node's capacity, rounded up, with an equal share of its memory."""
-        if self._config.resource_core_name not in node.capacity:
-            return None
-        cores = capacity(node, self._config.resource_core_name)
-        if cores == 0:
-            return ()
-        cards = ceil_div(cores, 100)
-        memory = capacity(node, self._config.resource_memory_name) * UNIT_MIB * 100 // cores
-        if cards > MAX_CARDS or memory > _MAX_MEMORY:
-            problem = f"{cards} cards of {memory} MiB; at most {MAX_CARDS} cards of {_MAX_MEMORY} MiB are accepted"
-            raise WireError(f"capacity {self._config.resource_core_name}", -1, problem)
-        return [_card(node.name, index, memory) for index in range(cards)]
+        """Our agent's register; without it, one card for every 100 cores of the node's capacity, as in HAMi."""
+        registered = read_json_register(node, self._family)
+        if registered is not None:
+            return registered
+        model = node.labels.get(MODEL_LABEL, "")
+        return capacity_devices(
+            node,
+            self._family,
+            "cambricon-mlu",
+            counted=self._config.resource_core_name,
+            per_card=ALL_CORES,
+            slots=SLOTS,
+            model=model if WORD in model.upper() else "",
+            mode=PLUGIN_MODE,
+        )
 
     @hookimpl
     def mutate_admission(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
-        """A container with a count in its limits uses devices. Its amounts are checked and nothing is changed."""
+        """A container with a count in its limits uses devices. Its amounts are checked, and its cores made explicit.
+
+        Cambricon's plugin finishes a pod when the kubelet asks for both its resources, memory and cores. So cores that
+        are left out beside an amount of memory become 100. HAMi books cores above 100 as 100; the kubelet must count
+        the same.
+        """
         if self._config.resource_count_name not in container.limits:
             return None
-        default_parse_request(container, pod, self._family)
-        return Mutation(uses_devices=True)
+        request = _parse(container, pod, self._family)
+        name = self._config.resource_core_name
+        cores = amount_of(container, name)
+        is_missing = cores is None and request is not None and request.memory_mib > 0
+        written = {name: str(ALL_CORES)} if is_missing or (cores or 0) > ALL_CORES else {}
+        return Mutation(uses_devices=True, limits=written, requests=written)
 
     @hookimpl
     def parse_request(self, container: ContainerSpec, pod: PodFacts, family: Family) -> Request | None:
         """Read the request by HAMi's rules. Cores default to 100 percent."""
-        return default_parse_request(container, pod, family, RequestDefaults(cores=100))
+        request = _parse(container, pod, family)
+        if request is None or container.kind is ContainerKind.APP:
+            return request
+        return replace(request, custom={_OUTSIDE: True})
+
+    @hookimpl
+    def check_type(self, request: Request, kind: DeviceKind) -> Reason | None:
+        """Apply the model annotations, and refuse what Cambricon's plugin can't serve on nodes that it serves."""
+        if refusal := default_check_type(request, kind, self._family):
+            return refusal
+        if kind.type == WORD and any(
+            request.annotations.get(key, "").strip() for key in (TYPE_KEYS.use, TYPE_KEYS.nouse)
+        ):
+            return Reason(CARD_TYPE_MISMATCH, detail=f"the node names no model: no agent, no label {MODEL_LABEL}")
+        if kind.mode == PLUGIN_MODE and (why := self._unserved(request)):
+            return Reason("ModeNotFit", detail=f"Cambricon's device plugin, which serves the node, {why}")
+        return None
 
     @hookimpl
     def patch_annotations(self, allocation: Allocation) -> Mapping[str, str]:
@@ -117,10 +168,30 @@ class Cambricon:
             written[ASSIGNED_VENDOR_SPELLING] = "false"
         return written
 
-    @hookimpl
-    def lock_annotations(self) -> Mapping[str, str]:
-        """Cambricon's device plugin serves one pod at a time, and then removes the lock."""
-        return {LOCK_KEY: PROTOCOL_TIME}
+    def _unserved(self, request: Request) -> str:
+        """Why Cambricon's plugin can't serve a request; empty: it can.
+
+        The plugin reads one profile from the pod's annotations, for one container of ``spec.containers``. It sees only
+        containers for which the kubelet asks it: those with amounts of memory and of cores.
+        """
+        config = self._config
+        if request.custom:
+            return "serves no init containers and no sidecars"
+        if request.askers > 1:
+            return f"serves one container of a pod, and {request.askers} ask for MLUs"
+        if request.count > 1:
+            return f"gives a pod one MLU, and the container asks for {request.count}"
+        if not request.memory_mib:
+            return (
+                f"gives a container no MLU without {config.resource_memory_name}; write it in units of {UNIT_MIB} MiB"
+            )
+        if not request.cores:
+            return f"gives a container no MLU without {config.resource_core_name}; write 1 to {ALL_CORES}"
+        return ""
+
+
+def _parse(container: ContainerSpec, pod: PodFacts, family: Family) -> Request | None:
+    return default_parse_request(container, pod, family, RequestDefaults(cores=ALL_CORES))
 
 
 def _family(config: CambriconConfig) -> Family:
@@ -131,24 +202,15 @@ def _family(config: CambriconConfig) -> Family:
         ),
         allocated_key="hami.io/cambricon-mlu-devices-allocated",
         to_allocate_key="hami.io/cambricon-mlu-devices-to-allocate",
+        register_key=REGISTER_KEY,
+        foreign_lock=LOCK_KEY,
+        foreign_lock_protocol=PROTOCOL_TIME,
         uuid_selectors=(SelectorKeys("cambricon.com/use-gpuuuid", "cambricon.com/nouse-gpuuuid"),),
+        type_selectors=(TYPE_KEYS,),
         memory_factor=UNIT_MIB,
         capabilities=CAPABILITIES,
         lock_timeouts_s={LOCK_KEY: LOCK_TIMEOUT_S},
         doctor=DoctorNotes(neighbours=(Neighbour(("cambricon-k8s-device-plugin",), "Cambricon's device plugin"),)),
-    )
-
-
-def _card(node: str, index: int, memory: int) -> Device:
-    return Device(
-        id=f"{node}-cambricon-mlu-{index}",
-        index=index,
-        slots=SLOTS,
-        memory_mib=memory,
-        cores=100,
-        type=WORD,
-        family=WORD,
-        healthy=True,
     )
 
 
