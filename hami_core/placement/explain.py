@@ -185,7 +185,10 @@ _WITH_CAUSE: Final = {
     reasons.CARD_TYPE_MISMATCH: "{n} not matching the pod: {cause}",
     reasons.EXCLUSIVE_CONFLICT: "{n} {cause}",
 }
-"""Reasons that need their cause: it shows whether the pod's author or an administrator has to act."""
+"""HAMi's reasons that need their cause: it shows whether the pod's author or an administrator has to act.
+
+A vendor's own reason always shows its cause.
+"""
 
 _PHRASES: Final = {
     reasons.CARD_NOT_HEALTH: "{n} not healthy",
@@ -225,8 +228,10 @@ def _phrases(found: Sequence[Reason], cards: int, nodes: int) -> list[str]:
     words = []
     for code in order:
         best = max((reason.available or 0 for reason in groups[code]), default=0)
-        caused = _frequent_causes(groups[code]) if code in _WITH_CAUSE else {}
-        words += [_WITH_CAUSE[code].format(n=number, cause=cause) for cause, number in caused.items()]
+        shows_cause = code in _WITH_CAUSE or code not in _PHRASES
+        caused = _frequent_causes(groups[code]) if shows_cause else {}
+        pattern = _WITH_CAUSE.get(code, "{n} refused as " + code + ": {cause}")
+        words += [pattern.format(n=number, cause=cause) for cause, number in caused.items()]
         rest = len(groups[code]) - sum(caused.values())
         if rest:
             phrase = _PHRASES.get(code, "{n} refused as " + code)
