@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import NODES, PODS
-from tests.foreign.device_plugin import Offer, PluginError
+from hami_core.tests.scheduler.hami_plugin import PluginError
+from tests.foreign.device_plugin import Offer
 
 if TYPE_CHECKING:
     from hami_core.kube.objects import Pod

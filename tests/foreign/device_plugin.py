@@ -16,6 +16,7 @@ from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.agent.proto import deviceplugin_pb2_grpc as rpc
 from hami_core.kube.official import connect
 from hami_core.testing.stage import Stage
+from hami_core.tests.scheduler.hami_plugin import PluginError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from hami_core.kube.official import OfficialKubeApi
 
     Allocate = Callable[[int], Awaitable[Mapping[str, str]]]
-
-
-class PluginError(Exception):
-    """Allocate fails; the kubelet rejects the pod."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """HAMi v2.10's NVIDIA device plugin as the API server sees it, and the kubelet that asks it.
 
+HAMi's other device plugins share its protocol: subclasses name their annotation.
+
 Written after HAMi's ``pkg/util/util.go`` (GetPendingPod), ``pkg/device/devices.go`` (PodAllocationTrySuccess,
 PodAllocationFailed) and ``pkg/util/nodelock``: what it reads, what it writes, and in which order.
 """
@@ -56,6 +58,11 @@ class PluginError(Exception):
 class HamiPlugin:
     """The plugin's Allocate."""
 
+    to_allocate = rules.TO_ALLOCATE
+    """The pod annotation that the plugin consumes."""
+    words: tuple[str, ...] = WORDS
+    """While the annotation holds one of these words, the pod is not finished."""
+
     def __init__(self, api: KubeApi, node: str) -> None:
         self.api = api
         self.node = node
@@ -67,17 +74,21 @@ class HamiPlugin:
         pod = await self._pending_pod()
         try:
             devices, rest = self._pop(pod, ids)
+            self.check(pod, devices)
         except PluginError:
             await self._annotate(pod, {keys.BIND_PHASE: keys.PHASE_FAILED})
             await self._release(pod)
             raise
-        await self._annotate(pod, {rules.TO_ALLOCATE: rest})
+        await self._annotate(pod, {self.to_allocate: rest})
         await self._try_success(pod)
         return devices
 
+    def check(self, pod: Pod, devices: list[str]) -> None:
+        """Look at the devices of a container before they are given; raise `PluginError` to fail."""
+
     def _pop(self, pod: Pod, ids: int) -> tuple[list[str], str]:
         """The devices of the first container that has some, and the list with its place emptied."""
-        text = pod.metadata.annotations.get(rules.TO_ALLOCATE)
+        text = pod.metadata.annotations.get(self.to_allocate)
         if text is None:
             raise PluginError("device request not found")
         pieces = text.split(";")
@@ -108,7 +119,7 @@ class HamiPlugin:
 
     async def _try_success(self, pod: Pod) -> None:
         pod = await self.api.get(PODS, pod.metadata.name, pod.metadata.namespace)
-        if any(word in pod.metadata.annotations.get(rules.TO_ALLOCATE, "") for word in WORDS):
+        if any(word in pod.metadata.annotations.get(self.to_allocate, "") for word in self.words):
             return
         await self._annotate(pod, {keys.BIND_PHASE: keys.PHASE_SUCCESS})
         await self._release(pod)
