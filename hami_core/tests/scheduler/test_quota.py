@@ -62,8 +62,13 @@ def admitted(cluster: Cluster, document: dict[str, Any]) -> Pod:
     return msgspec.convert(json_patch(document, list(verdict.patch)), Pod)
 
 
-@pytest.mark.parametrize("dimension", ["memory", "count"])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("form", "dimension"),
+    [
+        *((form, dimension) for form in FORMS for dimension in ("memory", "count")),
+        *((form, "cores") for form in ("cambricon absolute", "cambricon whole")),
+    ],
+)
 def test_pods_made_at_once_stay_within_the_quota(form: str, dimension: str) -> None:
     word, limits, annotations = FORMS[form]
     cluster = clusters()
@@ -74,6 +79,7 @@ def test_pods_made_at_once_stay_within_the_quota(form: str, dimension: str) -> N
     two = {
         "memory": {f"limits.{names.memory}": str(asked.memory_on(65536) * 2 // factor)},
         "count": {f"limits.{names.count}": "2"},
+        "cores": {f"limits.{names.cores}": str(asked.cores * 2)},
     }
     cluster.inventory.set_quota("team", "q", two[dimension])
     requests = [cluster.request_of(admitted(cluster, manifest(f"p{i}", limits, annotations))) for i in range(4)]
