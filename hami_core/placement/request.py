@@ -55,9 +55,9 @@ def pod_request(  # noqa: PLR0917 - a pod's parts, in the order of its manifest
 
 def _counted(containers: Sequence[ContainerRequest]) -> tuple[ContainerRequest, ...]:
     """Tell each request how many of the pod's containers ask for its family."""
-    askers = Counter(request.family for container in containers for request in container.requests)
-    if max(askers.values(), default=1) == 1:
+    if sum(bool(container.requests) for container in containers) < 2:
         return tuple(containers)
+    askers = Counter(request.family for container in containers for request in container.requests)
     return tuple(
         replace(c, requests=tuple(replace(r, askers=askers[r.family]) for r in c.requests)) for c in containers
     )

@@ -65,6 +65,16 @@ def test_amounts_of_a_vendors_parser_are_checked(answer: tuple[Request, ...]):
         pod_request("u", "ns", "p", [ContainerSpec("c", APP)], {}, lambda c, p: answer)
 
 
+def test_requests_know_how_many_containers_ask_for_their_family():
+    def parse(spec: ContainerSpec, _: PodFacts) -> tuple[Request, ...]:
+        return tuple(Request(word, 1) for word in spec.name.split("-") if word != "none")
+
+    specs = [ContainerSpec(name, APP) for name in ("A-B", "none", "A", "C")]
+    found = pod_request("u", "ns", "p", specs, {}, parse)
+    told = [(r.family, r.askers) for c in found.containers for r in c.requests]
+    assert told == [("A", 2), ("B", 1), ("A", 2), ("C", 1)]
+
+
 def test_weights_that_make_no_sense_are_refused():
     with pytest.raises(RequestError, match="at least one weight must be positive"):
         pod_request("u", "ns", "p", [], {"hami.io/device-scoring-weights": "slot=0,core=0,memory=0"}, _parse)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hami_core.errors import RequestError
+from hami_core.inventory import Inventory, PolicyDefaults
 from hami_core.model import (
     Allocation,
     ContainerKind,
@@ -204,3 +205,22 @@ def test_cambricons_nodes_refuse_what_their_plugin_cannot_do(limits, others, why
 @pytest.mark.parametrize("kind", [ContainerKind.INIT, ContainerKind.SIDECAR])
 def test_cambricons_nodes_refuse_init_containers(kind):
     assert "no init containers and no sidecars" in refusal(PART, THEIRS, kinds=kind)
+
+
+@pytest.mark.parametrize(("containers", "nodes"), [((PART,), {"theirs", "ours"}), ((PART, PART), {"ours"})])
+def test_pods_beyond_the_plugin_go_to_nodes_with_our_agent(containers, nodes):
+    found = loaded()
+    inventory = Inventory(found.rules(), PolicyDefaults())
+    for node in (
+        NodeFacts("theirs", capacity={CORES: "200", MEMORY: "192"}),
+        NodeFacts("ours", {"hami.io/node-mlu-register": REGISTERED}),
+    ):
+        inventory.set_node(node, {"MLU": found.register(node).devices["MLU"]})
+    specs = [ContainerSpec(f"c{i}", ContainerKind.APP, limits) for i, limits in enumerate(containers)]
+    outcome = inventory.filter(pod_request("u", "ns", "p", specs, {}, found.parse), ["theirs", "ours"])
+    assert {"theirs", "ours"} - dict(outcome.refused).keys() == nodes
+
+
+def test_capacity_without_memory_gives_no_memory():
+    (card,) = devices(cores="100").devices["MLU"]
+    assert card.memory_mib == 0
