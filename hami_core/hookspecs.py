@@ -341,9 +341,8 @@ def patch_annotations(pod: PodFacts, allocation: Allocation) -> Mapping[str, str
 def lock_annotations(node: str, pod: PodFacts) -> Mapping[str, str] | None:
     """Name the node locks that the vendor's own node plugin needs. Optional.
 
-    When: at Bind, for vendors whose nodes a third-party node plugin serves. A vendor that our agent serves leaves this
-    hook out. It names the lock of HAMi's own plugin in ``Family.foreign_lock``, which is taken on nodes without our
-    agent.
+    When: at Bind. Most vendors leave this hook out and name their plugin's lock in ``Family.foreign_lock``, which is
+    taken on nodes without our agent. The hook is for locks that depend on the node or the pod.
 
     Args:
         node: Name of the node.

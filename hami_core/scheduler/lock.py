@@ -9,6 +9,7 @@ agent stops. A vendor that needs other locks names them by the hook `lock_annota
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from itertools import count
@@ -24,6 +25,7 @@ from hami_core.scheduler import pods
 from hami_core.scheduler.errors import BindRefusedError, UnknownOutcomeError
 from hami_core.vendorkit.locks import (
     NODE_LOCK_TIMEOUT,
+    PROTOCOL_HAMI,
     PROTOCOL_TIME,
     LockVerdict,
     contention_text,
@@ -36,7 +38,7 @@ from hami_core.vendorkit.locks import (
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from hami_core.kube.objects import Node, Pod
     from hami_core.kube.port import KubeApi
@@ -48,6 +50,9 @@ log = structlog.get_logger(__name__)
 RETRY_S: Final = 0.1
 ASK_EVERY: Final = 10
 """While the informer shows the lock as held, only one attempt in so many asks the API server."""
+CLOCK_SKEW_S: Final = 60
+"""By how much the clock of another replica, which bound a pod, may be ahead."""
+_UNIX_SECONDS: Final = re.compile(r"[0-9]{1,12}")
 
 
 class NodeLocks:
@@ -121,13 +126,35 @@ class NodeLocks:
             ):
                 return
             if loop.time() >= end:
-                raise BindRefusedError(contention_text(node, self._timeout(key)) + self._held_for(node, key))
+                raise BindRefusedError(contention_text(node, self._timeout(key)) + self._held_for(node, pod, key))
             await asyncio.sleep(RETRY_S)
 
-    def _held_for(self, node: str, key: str) -> str:
+    def _held_for(self, node: str, pod: Pod, key: str) -> str:
         found = self._cluster.nodes.store.get(node)
-        holder = _holder_key(found.metadata.annotations.get(key), key) if found is not None else ""
+        if found is None:
+            return ""
+        holder = _holder_key(found.metadata.annotations.get(key), key) or self._unfinished(found, pod, key)
         return f" (pod {holder} waits for its devices; this pod is tried again)" if holder else ""
+
+    def _unfinished(self, node: Node, pod: Pod, key: str) -> str:
+        """Key of another pod that one of HAMi's plugins still has to serve on the node; empty: there is none.
+
+        HAMi's Ascend plugin removes the lock after a pod's first container. Between its calls for two containers, it
+        would take a pod that holds the lock by then for the one to serve. It empties its list of a pod's devices
+        container by container, so the list shows whether one is left.
+        """
+        foreign = [v for v in self._cluster.loaded.vendors if keys.agent_label(v.name) not in node.metadata.labels]
+        served = [
+            f for v in foreign for f in v.families if (f.foreign_lock, f.foreign_lock_protocol) == (key, PROTOCOL_HAMI)
+        ]
+        lists = [family.to_allocate_key for family in served]
+        now = self._now().timestamp()
+        recent = range(int(now - self._timeout(key).total_seconds()), int(now) + CLOCK_SKEW_S)
+        for booking in self._cluster.inventory.bookings_on(node.metadata.name):
+            other = self._cluster.pods.store.get(f"{booking.namespace}/{booking.name}")
+            if other is not None and other.uid == booking.uid != pod.uid and _is_being_served(other, lists, recent):
+                return other.key
+        return ""
 
     def _looks_free(self, node: str, pod: Pod, key: str) -> bool:
         """Whether the informers show the lock as free. This saves requests while many pods wait."""
@@ -135,7 +162,8 @@ class NodeLocks:
         if found is None:
             return True
         holder = self._cluster.pods.store.get(_holder_key(found.metadata.annotations.get(key), key))
-        return self._judge(found, holder, pod, key) is not LockVerdict.CONTENDED
+        is_held = self._judge(found, holder, pod, key) is LockVerdict.CONTENDED
+        return not is_held and not self._unfinished(found, pod, key)
 
     async def _try(self, node: str, pod: Pod, key: str, protocol: str) -> bool:
         found = await self._api.get(NODES, node)
@@ -143,7 +171,7 @@ class NodeLocks:
         verdict = self._judge(found, holder, pod, key)
         if verdict is LockVerdict.OURS:
             return True
-        if verdict is LockVerdict.CONTENDED:
+        if verdict is LockVerdict.CONTENDED or self._unfinished(found, pod, key):
             return False
         now, meta = self._now(), pod.metadata
         ours = format_time_lock(now) if protocol == PROTOCOL_TIME else format_lock(now, meta.namespace, meta.name)
@@ -209,6 +237,15 @@ def _holder_key(text: str | None, key: str) -> str:
         return ""
     lock = parse_lock(text, key=key)
     return f"{lock.namespace}/{lock.pod}"
+
+
+def _is_being_served(pod: Pod, lists: Iterable[str], recent: range) -> bool:
+    """Whether a pod was bound in a span of Unix seconds, and one of its lists still names devices."""
+    found = pod.metadata.annotations
+    bound = found.get(keys.BIND_TIME, "")
+    waits = pod.status.phase == "Pending" and found.get(keys.BIND_PHASE) != keys.PHASE_FAILED
+    is_recent = _UNIX_SECONDS.fullmatch(bound) is not None and int(bound) in recent
+    return bool(pod.spec.node_name) and waits and is_recent and any("," in found.get(name, "") for name in lists)
 
 
 def _may_need_lock(holder: Pod | None, node: str) -> bool:

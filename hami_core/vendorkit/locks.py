@@ -14,9 +14,9 @@ from hami_core.wire import keys
 NODE_LOCK_KEY: Final = keys.NODE_LOCK
 """The lock that all of HAMi's node plugins share."""
 PROTOCOL_HAMI: Final = "hami"
-"""Protocol, in the answer of the hook ``lock_annotations``, of locks of the form ``<time>,<namespace>,<pod>``."""
+"""Protocol (`Family.foreign_lock_protocol`) of locks of the form ``<time>,<namespace>,<pod>``."""
 PROTOCOL_TIME: Final = "time"
-"""Protocol, in the answer of the hook ``lock_annotations``, of locks that hold only a time."""
+"""Protocol (`Family.foreign_lock_protocol`) of locks that hold only a time."""
 NODE_LOCK_TIMEOUT: Final = timedelta(minutes=5)
 """Age from which a lock of `NODE_LOCK_KEY` may be taken over."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from itertools import count
 from typing import TYPE_CHECKING
 
 from hami_core.kube.patch import metadata_patch
@@ -17,6 +18,8 @@ from hami_core.tests.scheduler.hami_plugin import HamiPlugin, PluginError
 from tests.foreign.device_plugin import Offer
 
 if TYPE_CHECKING:
+    import asyncio
+
     from hami_core.kube.objects import Pod
     from hami_core.kube.port import KubeApi
 
@@ -44,6 +47,9 @@ class AscendPlugin(HamiPlugin):
         self._uuids = [f"DIE-{node}-{i}" for i in range(cards)]
         self._soft = soft
         self._runtime: dict[str, dict[str, str | int]] = {}
+        self.gates: dict[int, asyncio.Event] = {}
+        """Number of a call of Allocate, from 0 → what it waits for."""
+        self._calls = count()
 
     async def register(self) -> None:
         """Write the node's annotations, as the real plugin does every 30 s."""
@@ -85,6 +91,8 @@ class AscendPlugin(HamiPlugin):
                 raise PluginError(f"unknown device {device}")
 
     async def _answer(self, ids: int) -> dict[str, str]:
+        if gate := self.gates.get(next(self._calls)):
+            await gate.wait()
         pod = await self._pending_pod()
         devices = [device.split(",") for device in await self.allocate(ids)]
         env = {"ASCEND_VISIBLE_DEVICES": ",".join(str(self._uuids.index(device[0])) for device in devices)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -86,6 +87,26 @@ async def test_each_container_of_a_pod_gets_its_own_npu(short_folder):
             assert got.env["ASCEND_VNPU_SPECS"] == "", "a whole NPU"
             assert memory == "65536"
         assert await lock(stage) is None
+
+
+async def test_no_pod_is_bound_between_the_calls_for_another(short_folder):
+    """The plugin ends the lock after the first container. A pod that takes it then would lose its NPU to the second."""
+    async with served(short_folder) as (stage, plugin):
+        plugin.gates[1] = asyncio.Event()
+        await stage.submit(sleeper("pair", {RESOURCE: 1}, {RESOURCE: 1, MEMORY: 16384}))
+
+        async def first_done() -> bool:
+            found = (await stage.pod("pair"))["metadata"].get("annotations", {})
+            return found.get(keys.BIND_PHASE) == "success" and await lock(stage) is None
+
+        await until(first_done)
+        await stage.submit(sleeper("late", {RESOURCE: 1, MEMORY: 32768}))
+        await asyncio.sleep(2)
+        assert "nodeName" not in (await stage.pod("late"))["spec"]
+        plugin.gates[1].set()
+        assert booked(await finished(stage, "late"))[0][2] == "32768"
+        assert (await stage.container("late")).env["ASCEND_VNPU_SPECS"] == SIZES[32768]
+        assert (await stage.container("pair", "c1")).env["ASCEND_VNPU_SPECS"] == SIZES[16384]
 
 
 async def test_soft_split_pods_get_their_memory_and_cores(short_folder):

@@ -151,4 +151,5 @@ def test_soft_split_names_no_vnpu_size():
 
 
 def test_hamis_plugin_needs_the_node_lock():
-    assert loaded().lock_annotations("n1", PodFacts("ns", "p", "u"), [B3]) == {"hami.io/mutex.lock": "hami"}
+    family = loaded().families[B3]
+    assert (family.foreign_lock, family.foreign_lock_protocol) == ("hami.io/mutex.lock", "hami")

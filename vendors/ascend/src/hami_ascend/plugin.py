@@ -23,7 +23,6 @@ from hami_core import (
 )
 from hami_core.vendorkit import (
     NODE_LOCK_KEY,
-    PROTOCOL_HAMI,
     default_check_type,
     default_check_uuid,
     default_parse_request,
@@ -168,11 +167,6 @@ class Ascend:
             written[PREDICATE_TIME] = str(pod.decided_at)
         return written
 
-    @hookimpl
-    def lock_annotations(self) -> Mapping[str, str]:
-        """HAMi's Ascend device plugin finds its pod through the node lock and releases it."""
-        return {NODE_LOCK_KEY: PROTOCOL_HAMI}
-
     def _of(self, word: str) -> Family:
         return next(family for family in self._families if family.word == word)
 
@@ -190,6 +184,7 @@ def _family(chip: Chip) -> Family:
         to_allocate_key=f"hami.io/{word}-devices-to-allocate",
         register_key=f"hami.io/node-register-{word}",
         handshake_key=f"hami.io/node-handshake-{word}",
+        foreign_lock=NODE_LOCK_KEY,
         pod_keys=(POD_MODE,),
         uuid_selectors=(SelectorKeys(f"hami.io/use-{word}-uuid", f"hami.io/no-use-{word}-uuid"),),
         memory_factor=chip.memory_factor or 1,
