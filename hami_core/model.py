@@ -154,10 +154,8 @@ class Family:
         to_allocate_key: Pod annotation that a node plugin consumes; empty: the family has none.
         register_key: Node annotation that lists devices; empty: the devices follow from the node's capacity.
         handshake_key: Node annotation for HAMi's liveness handshake; empty: the family has none.
-        foreign_lock: Node annotation that another plugin for the family needs as a lock, and which it removes. Bind
-            takes the lock on nodes that our agent does not serve. Empty: there is no such plugin.
-        foreign_lock_protocol: What ``foreign_lock`` holds: ``hami`` is HAMi's ``<time>,<namespace>,<pod>``, ``time``
-            only the time, in RFC 3339 form.
+        foreign_lock: Node annotation by which HAMi's or the vendor's own plugin locks its node, and which it removes.
+            Bind takes it on nodes that our agent does not serve. Empty: there is no such plugin.
         pod_keys: Pod annotations that the family's hooks may read. They see these and the selectors below, no others.
         uuid_selectors: Annotation pairs that choose devices by id. A device must pass all pairs.
         type_selectors: Annotation pairs that choose devices by model. A device must pass all pairs.
@@ -175,6 +173,8 @@ class Family:
         choose_is_preference: `choose` never answers a `Reason`: every combination serves, some are better. Filter then
             judges nodes by vector code, without asking `choose`. If `choose` fails, devices are taken in order.
         capabilities: What the family supports.
+        foreign_lock_protocol: What ``foreign_lock`` holds: ``hami`` is HAMi's ``<time>,<namespace>,<pod>``, ``time``
+            only the time, in RFC 3339 form.
         lock_timeouts_s: Node lock → age in seconds from which the lock counts as abandoned. ``--node-lock-timeout``
             applies to all other locks.
         doctor: What ``hami doctor`` needs to know.
@@ -199,7 +199,6 @@ class Family:
     register_key: str = ""
     handshake_key: str = ""
     foreign_lock: str = ""
-    foreign_lock_protocol: Literal["hami", "time"] = "hami"
     pod_keys: tuple[str, ...] = ()
     uuid_selectors: tuple[SelectorKeys, ...] = ()
     type_selectors: tuple[SelectorKeys, ...] = ()
@@ -212,6 +211,7 @@ class Family:
     choose_policies: frozenset[str] | None = None
     choose_is_preference: bool = False
     capabilities: Mapping[Capability, Grade] = field(default_factory=_empty)
+    foreign_lock_protocol: Literal["hami", "time"] = "hami"
     lock_timeouts_s: Mapping[str, float] = field(default_factory=_empty)
     doctor: DoctorNotes = DoctorNotes()
 
@@ -428,9 +428,9 @@ class Request:
             value 101).
         cores: Percent of each device's compute; 0: no share is asked for.
         annotations: The pod annotations that the family declares.
+        askers: How many containers of the pod ask for this family. The core sets it after `parse_request`.
         numa_bind: Whether all devices must be on one NUMA node.
         custom: The vendor's own data, which the core does not read.
-        askers: How many containers of the pod ask for this family. The core sets it after `parse_request`.
 
     Example:
         >>> half = Request("ACME", count=2, memory_percent=50)
@@ -446,9 +446,9 @@ class Request:
     memory_percent: int | None = None
     cores: int = 0
     annotations: Mapping[str, str] = field(default_factory=_empty)
+    askers: int = 1
     numa_bind: bool = False
     custom: Mapping[str, Any] = field(default_factory=_empty)
-    askers: int = 1
 
     def memory_on(self, usable_mib: int) -> int:
         """MiB that this request takes on a device. As in HAMi, an amount wins over a percentage, which rounds down.

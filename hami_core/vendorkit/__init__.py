@@ -1,4 +1,4 @@
-"""Functions that vendors share: requests, selectors, rounding, templates, devices, handshake, locks. Public and pure.
+"""Functions that vendors share: requests, selectors, rounding, templates, registers, locks. Public and pure.
 
 Each function follows the rule that HAMi has for most vendors. A vendor with another rule writes its own hook and may
 call these functions in it. `hami_core.vendorkit.node` has what the node side needs.
