@@ -154,8 +154,8 @@ class Family:
         to_allocate_key: Pod annotation that a node plugin consumes; empty: the family has none.
         register_key: Node annotation that lists devices; empty: the devices follow from the node's capacity.
         handshake_key: Node annotation for HAMi's liveness handshake; empty: the family has none.
-        foreign_lock: Node annotation by which HAMi's or the vendor's own plugin locks its node, and which it removes.
-            Bind takes it on nodes that our agent does not serve. Empty: there is no such plugin.
+        foreign_lock: Node annotation by which HAMi's own plugin for the family finds its pod, and which it removes.
+            Bind locks it on nodes that our agent does not serve. Empty: there is no such plugin.
         pod_keys: Pod annotations that the family's hooks may read. They see these and the selectors below, no others.
         uuid_selectors: Annotation pairs that choose devices by id. A device must pass all pairs.
         type_selectors: Annotation pairs that choose devices by model. A device must pass all pairs.
@@ -174,7 +174,7 @@ class Family:
             judges nodes by vector code, without asking `choose`. If `choose` fails, devices are taken in order.
         capabilities: What the family supports.
         foreign_lock_protocol: What ``foreign_lock`` holds: ``hami`` is HAMi's ``<time>,<namespace>,<pod>``, ``time``
-            only the time, in RFC 3339 form.
+            only the time, in RFC 3339 form, for a vendor's plugin that serves one pod at a time.
         lock_timeouts_s: Node lock → age in seconds from which the lock counts as abandoned. ``--node-lock-timeout``
             applies to all other locks.
         doctor: What ``hami doctor`` needs to know.
