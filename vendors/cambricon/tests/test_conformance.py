@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hami_cambricon import Cambricon
+from hami_cambricon import Cambricon, sim
+from hami_cambricon.node import CambriconNode
 
 from hami_core.testing import VendorSuite
 
@@ -14,3 +15,10 @@ class TestCambricon(VendorSuite):
     @pytest.fixture
     def vendor(self) -> Cambricon:
         return Cambricon()
+
+    @pytest.fixture
+    def node_side(self, tmp_path, monkeypatch) -> CambriconNode:
+        """Make a node side on a machine with two simulated cards."""
+        for name, value in sim.create(tmp_path / "mlu").items():
+            monkeypatch.setenv(name, value)
+        return CambriconNode()
