@@ -156,10 +156,7 @@ class CambriconNode:
     @hookimpl
     def health(self, devices: Sequence[Device]) -> list[HealthChange]:
         """CNDev's health of each card. A card that changed its modes or its index is discovered again."""
-        found = [self._health(device.id) for device in devices]
-        if found and all("CNDev error" in change.reason for change in found):
-            self.cndev.close()  # the driver may have been reloaded
-        return found
+        return [self._health(device.id) for device in devices]
 
     def _health(self, uuid: str) -> HealthChange:
         card = self._cards.get(uuid)
@@ -256,7 +253,7 @@ class CambriconNode:
         needed = {instance_name(ref, uuid) for name, ref in records.items() for uuid in self._held[name]}
         for card in self._present():
             try:
-                self._smlu.sweep(card, needed | self._given)
+                self._smlu.sweep(card, lambda name: name in needed or name in self._given)
             except CndevError as error:
                 log.warning("can't tidy sMLU instances of %s: %s", card.uuid, error)
 

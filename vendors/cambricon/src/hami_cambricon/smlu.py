@@ -19,7 +19,7 @@ from hami_cambricon.cndev import CndevError
 from hami_core import DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Callable
     from pathlib import Path
 
     from hami_cambricon.cndev import Card, Cndev, Instance, Profile
@@ -115,15 +115,19 @@ class Smlu:
                 self._destroy(card, name)
             self._remove_unused_profiles(card)
 
-    def sweep(self, card: Card, needed: Container[str]) -> None:
+    def sweep(self, card: Card, needed: Callable[[str], bool]) -> None:
         """Destroy the instances of ours that no container needs, and then unused profiles of ours.
+
+        Args:
+            card: The card.
+            needed: Says whether a container needs the instance of this name. It is called while nothing is made.
 
         Raises:
             CndevError: The card does not answer.
         """
         with self._lock:
             for instance in self._cndev.instances(card.index):
-                if instance.name.startswith(PREFIX) and instance.name not in needed:
+                if instance.name.startswith(PREFIX) and not needed(instance.name):
                     try:
                         self._destroy(card, instance.name)
                     except CndevError as error:  # it is in use; the next sweep tries again
