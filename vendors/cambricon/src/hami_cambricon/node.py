@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
-from hami_cambricon.cndev import MIB, Cndev, CndevError
+from hami_cambricon.cndev import ERROR_INSUFFICIENT_SPACE, MIB, Cndev, CndevError
 from hami_cambricon.config import CambriconConfig
 from hami_cambricon.metrics import METRICS
 from hami_cambricon.plugin import REGISTER_KEY, WORD, Cambricon
@@ -31,15 +32,18 @@ from hami_core import (
 from hami_core.vendorkit.node import encode_devices_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hami_cambricon.cndev import Card, Modes
+    from hami_cambricon.cndev import Card, Instance, Modes
     from hami_core import ContainerRef, Family, NodeContext, Slice
 
 log = logging.getLogger(__name__)
 
 SLOTS: Final = 64
 """How many containers may share a card: the driver makes at most 64 sMLU instances (its MAX_SMLU_INSTANCE_COUNT)."""
+ROOM_WAIT_S: Final = 5.0
+"""How long `allocate`, which may take 10 s, waits for room on a full card."""
+_ROOM_POLL_S: Final = 0.05
 _PREFIX: Final = "HAMI_CAMBRICON_"
 _CONTROL: Final = ("cambricon_ctl", "cambricon_gdr")
 """Device nodes of every container with a card, if the node has them (Cambricon's plugin, ``pkg/mlu/server.go``)."""
@@ -89,7 +93,11 @@ class NodeSettings:
 
 
 class CambriconNode:
-    """The object behind the entry point ``cambricon`` of group ``hami.node``."""
+    """The object behind the entry point ``cambricon`` of group ``hami.node``.
+
+    Args:
+        clock: Monotonic seconds.
+    """
 
     api_version: ClassVar[tuple[int, int]] = (1, 0)
     metric_specs = METRICS
@@ -97,7 +105,8 @@ class CambriconNode:
     """The node that the agent serves. It is not set in a process without a node, which calls no further hook."""
     _smlu: Smlu
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._vendor = Cambricon()
         self._count = CambriconConfig().resource_count_name
         self.settings = NodeSettings.from_environment()
@@ -216,8 +225,22 @@ class CambriconNode:
             return [own, *self._existing(_OF_WHOLE, card.index)]
         name = instance_name(container, card.uuid)
         self._given.add(name)
-        instance = self._smlu.ensure(card, name, quota, memory_mib * MIB)
+        instance = self._instance(card, name, quota, memory_mib * MIB)
         return [own, *self._existing(_OF_PART, card.index), instance.node.removeprefix("/dev/")]
+
+    def _instance(self, card: Card, name: str, quota: int, memory_bytes: int) -> Instance:
+        """Make or find an instance. On a full card, wait for the release of a container that has just ended.
+
+        The kubelet tells of the end of a pod when it admits the next one, so both calls come at the same time.
+        """
+        deadline = self._clock() + ROOM_WAIT_S
+        while True:
+            try:
+                return self._smlu.ensure(card, name, quota, memory_bytes)
+            except CndevError as error:
+                if error.code != ERROR_INSUFFICIENT_SPACE or self._clock() >= deadline:
+                    raise
+            time.sleep(_ROOM_POLL_S)
 
     def _existing(self, forms: Iterable[str], index: int) -> list[str]:
         return [name for form in forms if (self.settings.dev_root / (name := form.format(index))).exists()]

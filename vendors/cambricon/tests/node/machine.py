@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hami_cambricon.node import CambriconNode
 
@@ -25,9 +25,9 @@ class Machine:
     folder: Path
     state_dir: Path
 
-    def agent(self) -> CambriconNode:
+    def agent(self, **options: Any) -> CambriconNode:
         """A node side as a new agent has it: loaded, with the cards discovered."""
-        node = CambriconNode()
+        node = CambriconNode(**options)
         node.families(None, NodeContext("mlu-1", self.state_dir))
         node.discover()
         return node

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 import textwrap
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -75,13 +77,27 @@ def test_init_and_app_containers_of_a_pod_have_their_own(machine):
 
 
 def test_a_full_card_refuses_and_leaves_nothing(machine):
-    node = machine.agent()
+    node = machine.agent(clock=itertools.count().__next__)
     node.allocate((part(machine.uuid(), 40960, 80),), container("big"))
     before = machine.profiles()
     with pytest.raises(DeviceError, match="not enough space or resources"):
         node.allocate((part(machine.uuid(), 40960, 81),), container("more"))
     assert machine.profiles() == before
     assert len(machine.instances()) == 1
+
+
+def test_a_full_card_waits_for_the_container_that_ended(machine):
+    node, old, new = machine.agent(), container("old"), container("new")
+    pieces = (part(machine.uuid(), 49152, 100),)
+    node.allocate(pieces, old)
+    with ThreadPoolExecutor(1) as pool:
+        allocation = pool.submit(node.allocate, pieces, new)
+        time.sleep(0.2)
+        assert not allocation.done()
+        node.release(old)
+        assert allocation.result().device_nodes[-1].path.startswith("/dev/cambricon-caps/")
+    (text,) = machine.instances().values()
+    assert text.endswith(instance_name(new, machine.uuid()))
 
 
 def test_an_instance_that_another_program_changed_is_refused(machine):
