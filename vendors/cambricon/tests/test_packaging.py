@@ -6,7 +6,7 @@ import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
 
-import hami_cambricon
+import hami_cambricon.node
 
 import hami_core
 
@@ -17,6 +17,11 @@ def test_version_and_pin_are_those_of_the_core() -> None:
     assert PROJECT["project"]["version"] == hami_core.__version__
     major, minor = hami_core.__version__.split(".")[:2]
     assert f"hami>={major}.{minor},<{major}.{int(minor) + 1}" in PROJECT["project"]["dependencies"]
+
+
+def test_the_entry_point_of_the_node_side_names_it() -> None:
+    assert PROJECT["project"]["entry-points"]["hami.node"] == {"cambricon": "hami_cambricon.node:CambriconNode"}
+    assert hami_cambricon.node.CambriconNode is not None
 
 
 def test_the_entry_point_names_the_vendor() -> None:

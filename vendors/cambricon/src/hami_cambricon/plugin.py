@@ -63,19 +63,18 @@ _OUTSIDE: Final = "outside spec.containers"
 """Key in `Request.custom` of a request whose container is an init container or a sidecar."""
 _ORDINAL = re.compile(r"(\d{1,4})$")
 
-_THEIRS = "Cambricon's device plugin does it on the node; our node side is planned"
 CAPABILITIES: Final[Mapping[Capability, Grade]] = {
     Capability.SHARING: Grade(Support.FULL),
-    Capability.MEMORY_LIMIT: Grade(Support.PARTIAL, _THEIRS),
-    Capability.CORE_LIMIT: Grade(Support.PARTIAL, _THEIRS),
+    Capability.MEMORY_LIMIT: Grade(Support.FULL),
+    Capability.CORE_LIMIT: Grade(Support.PARTIAL, "needs the driver's module cambricon-util_drv on the node"),
     Capability.PERCENT_MEMORY: Grade(Support.UNSUPPORTED, "HAMi has no such resource for Cambricon"),
     Capability.TYPE_SELECTORS: Grade(Support.PARTIAL, f"needs our agent on the node, or its label {MODEL_LABEL}"),
     Capability.UUID_SELECTORS: Grade(Support.FULL),
-    Capability.NUMA_BINDING: Grade(Support.UNSUPPORTED, "the capacity does not say NUMA nodes"),
-    Capability.TOPOLOGY: Grade(Support.UNSUPPORTED, "the capacity does not say links"),
-    Capability.HARDWARE_PARTITIONS: Grade(Support.PARTIAL, f"sMLU profiles; {_THEIRS}"),
+    Capability.NUMA_BINDING: Grade(Support.PARTIAL, "needs our agent on the node; the capacity says no NUMA nodes"),
+    Capability.TOPOLOGY: Grade(Support.UNSUPPORTED, "no links between MLUs are read"),
+    Capability.HARDWARE_PARTITIONS: Grade(Support.PARTIAL, "sMLU instances; MIM is left to Cambricon's device plugin"),
     Capability.QUOTA: Grade(Support.FULL),
-    Capability.NODE_AGENT: Grade(Support.PLANNED, "Cambricon's device plugin serves the devices"),
+    Capability.NODE_AGENT: Grade(Support.FULL),
 }
 
 
