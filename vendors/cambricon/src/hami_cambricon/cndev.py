@@ -25,6 +25,7 @@ VERSION: Final = 6
 """CNDEV_VERSION_6, the version of the interface that Cambricon's device plugin asks for."""
 ERROR_NOT_SUPPORTED: Final = 10
 ERROR_INSUFFICIENT_SPACE: Final = 9
+ERROR_NO_PERMISSION: Final = 13
 FUNCTION_MISSING: Final = -2
 """Our code for a function that the library does not have."""
 COMPUTE_PROHIBITED: Final = 2
@@ -45,7 +46,8 @@ class CndevError(DeviceError):
     """
 
     def __init__(self, call: str, code: int, text: str, card: str = "") -> None:
-        super().__init__(f"{call}{' of ' + card if card else ''}: {text} (CNDev error {code})")
+        hint = "; run the agent as root and with hostPID" if code == ERROR_NO_PERMISSION else ""
+        super().__init__(f"{call}{' of ' + card if card else ''}: {text} (CNDev error {code}){hint}")
         self.code = code
 
 

@@ -6,10 +6,12 @@ import json
 import os
 
 import pytest
+from hami_cambricon import sim
 from hami_cambricon.node import CambriconNode, NodeSettings
 
 from hami_core import ConfigError, DeviceError, NodeContext, NodeFacts
 from hami_core.plugins import load
+from hami_core.testing import build_library
 from vendors.cambricon.tests.node.machine import container, part
 
 BAD, NOT_SUPPORTED, IN_PROBLEM = 7, 10, 18
@@ -90,6 +92,15 @@ def test_discovery_fails_while_cndev_does_not_work(machine, monkeypatch, missing
     if missing == "driver":
         machine.write("init", 0)
         assert len(node.discover()) == 2
+
+
+def test_a_library_without_smlu_functions_gives_whole_cards(machine, monkeypatch, tmp_path):
+    source = tmp_path / "older.c"
+    source.write_text(f'#define cndevGetSMLUMode renamed\n#include "{sim.SOURCE}"\n')
+    monkeypatch.setenv("HAMI_CAMBRICON_LIBRARY", str(build_library(source, tmp_path / "libcndev.so")))
+    assert [device.whole_only for device in machine.agent().discover()] == [
+        "the card or its driver has no sMLU mode"
+    ] * 2
 
 
 # --- health ----------------------------------------------------------------------------------------------------------

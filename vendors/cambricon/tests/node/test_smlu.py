@@ -100,6 +100,20 @@ def test_a_full_card_waits_for_the_container_that_ended(machine):
     assert text.endswith(instance_name(new, machine.uuid()))
 
 
+def test_a_library_that_keeps_no_names_is_refused(machine):
+    machine.write("card0/nameless", 1)
+    with pytest.raises(DeviceError, match="does not report the name of a new sMLU instance"):
+        machine.agent().allocate((part(machine.uuid()),), container())
+    assert (machine.instances(), machine.profiles(), notes(machine)) == ({}, DRIVERS, [])
+
+
+def test_an_agent_without_the_rights_is_told_what_it_needs(machine):
+    machine.write("card0/denied", 1)
+    with pytest.raises(DeviceError, match="run the agent as root and with hostPID"):
+        machine.agent().allocate((part(machine.uuid()),), container())
+    assert notes(machine) == []
+
+
 def test_an_instance_that_another_program_changed_is_refused(machine):
     node, ref = machine.agent(), container()
     node.allocate((part(machine.uuid()),), ref)

@@ -10,6 +10,8 @@
  *   card<i>/instances/<id>          "profile quota bytes name": an sMLU instance
  *   card<i>/usage/<id>              "percent bytes": what an instance uses
  *   card<i>/busy                    no instance of this card can be destroyed
+ *   card<i>/denied                  the process may not change this card
+ *   card<i>/nameless                instances do not report their names
  *   dev/                            device nodes, as plain files
  *   init                            the code that cndevInit answers
  *
@@ -475,6 +477,8 @@ EXPORT cndevRet_t cndevCreateSMluProfileInfo(cndevSMluSet_t *set, int32_t *id, c
     uint64_t total = (uint64_t)number(card, "memory_mib", 0) << 20;
     if (set->mluQuota < 1 || set->mluQuota > 100 || set->memorySize < 1 || set->memorySize > total)
         return CNDEV_ERROR_INVALID_ARGUMENT;
+    if (number(card, "denied", 0))
+        return CNDEV_ERROR_NO_PERMISSION;
     point();
     char text[64];
     snprintf(text, sizeof text, "%u %lu\n", set->mluQuota, set->memorySize);
@@ -573,7 +577,8 @@ EXPORT cndevRet_t cndevGetAllSMluInstanceInfo(int32_t *count, cndevSMluInfo_t *i
         info->memorySize[CNDEV_SMLU_MAX] = one.bytes;
         info->memorySize[CNDEV_SMLU_USAGE] = one.used;
         snprintf(info->profileName, sizeof info->profileName, "%up.%lumb", one.quota, one.bytes >> 20);
-        snprintf(info->instanceName, sizeof info->instanceName, "%s", one.name);
+        if (!number(card, "nameless", 0))
+            snprintf(info->instanceName, sizeof info->instanceName, "%s", one.name);
         snprintf(info->devNodeName, sizeof info->devNodeName, "/dev/cambricon-caps/cap_dev%d_mi%d", card, id);
     }
     int space = *count;
