@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import pytest
 from hami_cambricon import sim
 
@@ -59,6 +60,12 @@ def asking(
     return {"name": name, "image": "any", "command": ["sh", "-c", program], "resources": {"limits": limits}}
 
 
+async def scraped(stage: Stage, part: str) -> list[str]:
+    url = stage.parts[part].ready_url.replace("/readyz", "/metrics")
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        return (await answer.text()).splitlines()
+
+
 async def test_pods_get_their_parts_and_leave_nothing_behind(stage, machines):
     first, second = machines["mlu-1"], machines["mlu-2"]
     await stage.submit(
@@ -88,6 +95,16 @@ async def test_pods_get_their_parts_and_leave_nothing_behind(stage, machines):
     assert amounts == {"main": [["25", str(4096 << 20)]], "side": [["10", str(1024 << 20)]] * 2}
     (whole,) = [text for card in (0, 1) for text in second.instances(card).values()]
     assert whole.split()[1:3] == ["100", str(49152 << 20)]
+
+    # The agent measures them.
+    for _ in range(100):
+        served = await scraped(stage, "agent:mlu-1")
+        limits = [line for line in served if line.startswith("hami_vgpu_memory_limit_bytes") and 'pod="train"' in line]
+        if limits:
+            break
+        await asyncio.sleep(0.1)
+    assert sorted(float(line.split()[-1]) for line in limits) == [1 << 30, 1 << 30, 4 << 30]
+    assert len([line for line in served if line.startswith("hami_host_gpu_memory_used_bytes{")]) == 2
 
     # A killed agent comes back to the same instances.
     before = [first.instances(card) for card in (0, 1)]
