@@ -76,6 +76,13 @@ def test_init_and_app_containers_of_a_pod_have_their_own(machine):
     ]
 
 
+def test_init_and_app_container_beyond_a_card_are_not_both_given(machine):
+    node = machine.agent(clock=itertools.count().__next__)
+    node.allocate((part(machine.uuid(), 4096, 60),), container("init"))
+    with pytest.raises(DeviceError, match="not enough space or resources"):
+        node.allocate((part(machine.uuid(), 4096, 60),), container("main"))
+
+
 def test_a_full_card_refuses_and_leaves_nothing(machine):
     node = machine.agent(clock=itertools.count().__next__)
     node.allocate((part(machine.uuid(), 40960, 80),), container("big"))
