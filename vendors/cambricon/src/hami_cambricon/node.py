@@ -152,7 +152,8 @@ class CambriconNode:
         for error in errors:
             log.warning("a card does not answer: %s", error)
         answering = {card.uuid for card in found}
-        self._cards |= {card.uuid: card for card in found}
+        # Other threads iterate over the old mapping.
+        self._cards = {**self._cards, **{card.uuid: card for card in found}}
         devices = [_device(card, answers=card.uuid in answering) for card in self._cards.values()]
         return sorted(devices, key=lambda device: (device.index, device.id))
 
