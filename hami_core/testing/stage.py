@@ -29,9 +29,10 @@ from hami_core.testing.parts import Part, StageError, free_port
 from hami_core.wire import keys, signature
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from types import TracebackType
 
+    from hami_core.model import Family
     from hami_core.plugins import Loaded
 
 SCHEDULER_NAME: Final = "hami-scheduler"
@@ -51,6 +52,7 @@ class StageNode:
         annotations: Annotations of the node object. For a vendor without a node side, they list its devices.
         labels: Labels of the node object.
         capacity: Extended resources of the node object, for vendors that count devices there.
+        agents: Vendors whose agents run on the node. None: every vendor of the stage that has a node side.
 
     >>> node = StageNode("npu-1", env={"HAMI_ACME_SYSFS": "/tmp/acme"}, labels={"zone": "b"})
     >>> node.name, dict(node.labels)
@@ -62,6 +64,7 @@ class StageNode:
     annotations: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     labels: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     capacity: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    agents: Collection[str] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,8 @@ class Stage:
     Attributes:
         work: Folder for state and logs. Its path must be short, because it contains unix sockets.
         nodes: The nodes.
-        vendors: Vendors that the scheduler loads. Each vendor with a node side gets an agent on every node.
+        vendors: Vendors that the scheduler loads. Each vendor with a node side gets an agent on every node, unless
+            `StageNode.agents` says otherwise.
         kubelet: Further options of each embedded kubelet (`hami_core.sim.NodeSpec`).
         agent: Further flags of each agent.
         scheduler: Further flags of the scheduler.
@@ -171,7 +175,7 @@ class Stage:
             await self._write_nodes()
             self.parts["scheduler"] = self._scheduler(port, metrics)
             for node in self.nodes:
-                for vendor in self.agent_vendors:
+                for vendor in self.agents_on(node):
                     part = self._agent(node, vendor)
                     self.parts[part.name] = part
             for part in self.parts.values():
@@ -179,7 +183,7 @@ class Stage:
             await asyncio.gather(*(part.ready() for part in self.parts.values()))
             await self._register_webhook()
             await self._nodes_ready()
-            if len(self.agent_vendors) < len(self.vendors):
+            if any(len(self.agents_on(node)) < len(self.vendors) for node in self.nodes):
                 self._bind_finisher = asyncio.create_task(self._finish_binds())
         except BaseException:
             await self.close()
@@ -265,6 +269,10 @@ class Stage:
         have = {source.name for source, _ in installed(NODE)}
         return tuple(name for name in self.vendors if name in have)
 
+    def agents_on(self, node: StageNode) -> tuple[str, ...]:
+        """The vendors whose agents run on a node, in the order of ``vendors``."""
+        return tuple(name for name in self.agent_vendors if node.agents is None or name in node.agents)
+
     @property
     def read_vendors(self) -> Sequence[str]:
         """Vendors whose requests and registers this process reads. The scheduler loads the same ones."""
@@ -286,6 +294,9 @@ class Stage:
             fix = "give the node's annotations and capacity as the vendor's device plugin leaves them"
             raise ConfigError(f"vendor {', '.join(self.vendors)}", problem, fix)
         return loaded
+
+    def _families(self, vendor: str) -> Sequence[Family]:
+        return self.loaded.vendor(vendor).families
 
     # --- what runs ---------------------------------------------------------------------------------------------
 
@@ -427,7 +438,7 @@ class Stage:
         await self.call("POST", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", body)
 
     async def _nodes_ready(self, limit_s: float = 30.0) -> None:
-        """Wait until every node exists and offers devices of every vendor that has an agent."""
+        """Wait until every node exists and offers devices of every vendor whose agent runs there."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit_s
         waiting: list[str] = []
@@ -441,32 +452,36 @@ class Stage:
         raise StageError(f"nodes without devices after {limit_s:.0f} s: {', '.join(waiting)}\n{logs}")
 
     def _offers_devices(self, node: Mapping[str, Any]) -> bool:
+        served = next(self.agents_on(n) for n in self.nodes if n.name == node["metadata"]["name"])
         allocatable = node.get("status", {}).get("allocatable", {})
         annotations = node["metadata"].get("annotations", {})
         return all(
             any(
                 allocatable.get(family.resources.count, "0") != "0"
                 and (not family.register_key or family.register_key in annotations)
-                for family in self.loaded.vendor(name).families
+                for family in self._families(name)
             )
-            for name in self.agent_vendors
+            for name in served
         )
 
     async def _finish_binds(self) -> None:
-        """Finish Binds in place of the device plugins of vendors without a node side.
+        """Finish Binds in place of the device plugins of vendors that have no agent on the node.
 
         HAMi's plugins finish a Bind by two writes, and the scheduler waits for both: they remove the node lock, and
         they set the pod's bind phase.
         """
-        ours = {f.allocated_key for name in self.agent_vendors for f in self.loaded.vendor(name).families}
-        theirs = {f.allocated_key for f in self.loaded.families.values()} - ours
+        every = {f.allocated_key for f in self.loaded.families.values()}
+        theirs = {
+            node.name: every - {f.allocated_key for name in self.agents_on(node) for f in self._families(name)}
+            for node in self.nodes
+        }
         while True:
             await asyncio.sleep(_POLL_S)
             with contextlib.suppress(StageError, aiohttp.ClientError):
                 for pod in (await self.call("GET", "/api/v1/pods"))["items"]:
                     meta, annotations = pod["metadata"], pod["metadata"].get("annotations", {})
                     waits = annotations.get(keys.BIND_PHASE) == keys.PHASE_ALLOCATING and pod["spec"].get("nodeName")
-                    if not waits or ours & annotations.keys() or not theirs & annotations.keys():
+                    if not waits or not theirs[waits] & annotations.keys():
                         continue
                     unlocked = {"metadata": {"annotations": {keys.NODE_LOCK: None}}}
                     await self.call("PATCH", f"/api/v1/nodes/{waits}", unlocked, content_type=_MERGE)

@@ -36,7 +36,8 @@ class GpuNode(StageNode):
     """A node of the stage with GPUs.
 
     Attributes:
-        profile: Name or file of its simulated GPUs, for `hami_interpose.sim.create`.
+        profile: Name or file of its simulated GPUs, for `hami_interpose.sim.create`. Unused if no agent of NVIDIA's
+            vendor runs on the node (`agents`).
         split: Number of slots of each GPU.
     """
 
@@ -71,7 +72,7 @@ class GpuStage(Stage):
     def agent_environment(self, node: StageNode) -> dict[str, str]:
         """Paths of the node's driver libraries and devices."""
         environment = super().agent_environment(node) | {"HAMI_NVIDIA_SPLIT_COUNT": str(_gpus(node).split)}
-        if not self.real:
+        if self._simulates(node):
             libraries = str(_interposer().sim_library_dir())
             environment |= {
                 "HAMI_SIM_STATE": str(self.gpu_state(node.name)),
@@ -89,23 +90,24 @@ class GpuStage(Stage):
 
     def node_env(self, node: StageNode) -> dict[str, str]:
         """Environment by which programs find a node's simulated GPUs."""
-        return {} if self.real else {"HAMI_SIM_STATE": str(self.gpu_state(node.name)), "HAMI_SIM_DEV": "/dev"}
+        state = str(self.gpu_state(node.name))
+        return {"HAMI_SIM_STATE": state, "HAMI_SIM_DEV": "/dev"} if self._simulates(node) else {}
 
     def shared_folders(self, node: StageNode) -> Sequence[Path]:
         """The state of a node's GPUs represents hardware, so all containers of the node see the same files."""
-        return () if self.real else (self.gpu_state(node.name),)
+        return (self.gpu_state(node.name),) if self._simulates(node) else ()
 
     def gpu_state(self, node: str) -> Path:
         """State folder of a node's simulated GPUs."""
         return self.work / node / "gpus"
 
+    def _simulates(self, node: StageNode) -> bool:
+        return not self.real and "nvidia" in self.agents_on(node)
+
     def _make_gpus(self) -> None:
-        if self.real:
-            return
-        simulated = _simulated()
-        for node in self.nodes:
+        for node in filter(self._simulates, self.nodes):
             self.gpu_state(node.name).parent.mkdir(parents=True, exist_ok=True)
-            simulated.create(self.gpu_state(node.name), node.profile)
+            _simulated().create(self.gpu_state(node.name), node.profile)
 
     def _make_programs(self) -> None:
         """Put the client programs on the containers' path. The one in C is linked with the driver's library."""
@@ -127,7 +129,7 @@ class GpuStage(Stage):
             return {self.nodes[0].name: _real_cards()}
         simulated = _simulated()
         found = {}
-        for node in self.nodes:
+        for node in filter(self._simulates, self.nodes):
             with simulated.State(self.gpu_state(node.name)) as state:
                 found[node.name] = [
                     StagedCard(d.uuid, d.name, d.memory_total, {p.pid: p.memory_used for p in d.processes})

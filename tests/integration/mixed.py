@@ -1,0 +1,111 @@
+"""Nodes and pods of several vendors on the embedded cluster.
+
+NVIDIA's cards are simulated and its agents run. For Ascend and Cambricon the node objects say which devices there are,
+and the stage finishes their Binds in place of their device plugins.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hami_nvidia.demo.stage import GpuNode, GpuStage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+VENDORS = ("nvidia", "ascend", "cambricon")
+CHIP = "Ascend910B4"
+CHIP_MIB = 32768
+MLU_MIB = 24576
+KEYS = {
+    "nvidia": "hami.io/vgpu-devices-allocated",
+    "ascend": f"hami.io/{CHIP}-devices-allocated",
+    "cambricon": "hami.io/cambricon-mlu-devices-allocated",
+}
+"""Allocation annotation of each vendor."""
+
+
+@dataclass
+class MixedStage(GpuStage):
+    """The stage with three vendors, all of which this process reads, too."""
+
+    vendors: Sequence[str] = VENDORS
+
+    @property
+    def read_vendors(self) -> Sequence[str]:
+        """Every vendor of the scheduler."""
+        return self.vendors
+
+
+def node(name: str, gpus: str = "", npus: int = 0, mlus: int = 0) -> GpuNode:
+    """A node with simulated GPUs of a profile, and with NPUs and MLUs as their vendors' device plugins leave them."""
+    annotations, capacity = {}, {}
+    if npus:
+        annotations = {f"hami.io/node-register-{CHIP}": register(name, npus), "hami-vnpu-core": "false"}
+        capacity[f"huawei.com/{CHIP}"] = str(4 * npus)
+    if mlus:
+        # The kubelet would take sMLU resources from Cambricon's plugin; the test's node object already has them.
+        capacity |= {
+            "cambricon.com/vmlu": str(mlus * 100),
+            "cambricon.com/mlu.smlu.vcore": str(mlus * 100),
+            "cambricon.com/mlu.smlu.vmemory": str(mlus * MLU_MIB // 256),
+        }
+    return GpuNode(name, gpus, agents=("nvidia",) if gpus else (), annotations=annotations, capacity=capacity)
+
+
+def register(node: str, count: int) -> str:
+    """The register annotation of HAMi's Ascend device plugin."""
+    return json.dumps(
+        [
+            {
+                "id": f"{node}-npu-{i}",
+                "index": i,
+                "count": 4,
+                "devmem": CHIP_MIB,
+                "devcore": 20,
+                "type": CHIP,
+                "health": True,
+            }
+            for i in range(count)
+        ]
+    )
+
+
+def gpu(memory: int, count: int = 1) -> dict[str, Any]:
+    """Limits for NVIDIA's cards."""
+    return {"nvidia.com/gpu": count, "nvidia.com/gpumem": memory}
+
+
+def npu(memory: int, count: int = 1) -> dict[str, Any]:
+    """Limits for Ascend's."""
+    return {f"huawei.com/{CHIP}": count, f"huawei.com/{CHIP}-memory": memory}
+
+
+def mlu(memory: int, cores: int = 25, count: int = 1) -> dict[str, Any]:
+    """Limits for Cambricon's; memory in MiB."""
+    return {
+        "cambricon.com/vmlu": count,
+        "cambricon.com/mlu.smlu.vmemory": memory // 256,
+        "cambricon.com/mlu.smlu.vcore": cores,
+    }
+
+
+def pod(name: str, *limits: dict[str, Any], annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    """A pod with one container for each of the limits: c0, c1, …"""
+    containers = [
+        {"name": f"c{i}", "image": "any", "command": ["sleep", "600"], "resources": {"limits": wanted}}
+        for i, wanted in enumerate(limits)
+    ]
+    body = {"restartPolicy": "Never", "containers": containers, **spec}
+    return {"kind": "Pod", "metadata": {"name": name, "annotations": annotations or {}}, "spec": body}
+
+
+def booked(pod: dict[str, Any], vendor: str) -> list[list[tuple[str, int]]]:
+    """(device, MiB) of each container's slices of a vendor, parsed without the product's code."""
+    text = pod["metadata"]["annotations"].get(KEYS[vendor], "")
+    return [
+        [(parts[0], int(parts[2])) for piece in entry.split(":") if piece and (parts := piece.split(","))]
+        for entry in text.split(";")[: len(pod["spec"]["containers"])]
+    ]
