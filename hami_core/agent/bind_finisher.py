@@ -1,5 +1,7 @@
 """Finishes a Bind: removes HAMi's node lock and sets the pod's bind phase, so that the next pod can be bound.
 
+If a pod has devices of several vendors, each node plugin empties its own to-allocate list. The last one finishes.
+
 HAMi's scheduler locks the node before it binds a pod, and binds no other pod there until the node plugin removes the
 lock (HAMi's ``pkg/util/nodelock``). Our scheduler waits for the phase, on nodes in serial mode. The pods to finish are
 found on the pod and node objects, so a restarted agent also finishes Binds that happened while it was down.
@@ -20,7 +22,7 @@ from hami_core.vendorkit.locks import may_release, parse_lock
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from hami_core.kube.objects import Node, Pod
     from hami_core.kube.port import KubeApi
@@ -48,10 +50,12 @@ class BindFinisher:
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
     def is_awaited(self, pod: Pod) -> bool:
-        """Whether a scheduler waits for this pod, and no other node plugin still needs the lock to find the pod."""
+        """Whether a scheduler waits for this pod, and something is left for us to write."""
         if pod.uid in self._under_way:
             return False
-        return not self._others_give(pod) if self._holds_lock(pod) else _is_allocating(pod)
+        if self._holds_lock(pod):
+            return bool(self._open_lists(pod, own=True)) or not self._open_lists(pod, own=False)
+        return _is_allocating(pod)
 
     def finish(self, pod: Pod, *, well: bool) -> None:
         """Start to finish a pod's Bind; retried until it is written. Does not block."""
@@ -68,8 +72,11 @@ class BindFinisher:
         backoff = Backoff(0.5, 30)
         while True:
             try:
-                await self._release(pod)
-                await self._mark(pod, well=well)
+                if well and self._holds_lock(pod) and self._open_lists(pod, own=False):
+                    await self._annotate(pod, self._emptied(pod))  # another plugin finds the pod by the lock
+                else:
+                    await self._release(pod)
+                    await self._mark(pod, well=well)
             except ApiError as error:
                 wait = max(backoff.next(), error.retry_after_s)
                 log.warning(
@@ -93,9 +100,10 @@ class BindFinisher:
     async def _mark(self, pod: Pod, *, well: bool) -> None:
         if not _is_allocating(pod):
             return
-        annotations: dict[str, str | None] = {keys.BIND_PHASE: keys.PHASE_SUCCESS if well else keys.PHASE_FAILED}
-        for key in self._own_lists & pod.metadata.annotations.keys() if well else ():
-            annotations[key] = ";" * pod.metadata.annotations[key].count(";")
+        phase = keys.PHASE_SUCCESS if well else keys.PHASE_FAILED
+        await self._annotate(pod, {keys.BIND_PHASE: phase} | (self._emptied(pod) if well else {}))
+
+    async def _annotate(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
         patch = metadata_patch(annotations=annotations, uid=pod.uid)
         try:
             await self._api.patch(PODS, pod.metadata.name, patch, pod.metadata.namespace)
@@ -113,12 +121,17 @@ class BindFinisher:
         except WireError:
             return False
 
-    def _others_give(self, pod: Pod) -> bool:
+    def _open_lists(self, pod: Pod, *, own: bool) -> set[str]:
+        """Keys of our lists, or of other plugins' lists, with devices that the kubelet has not asked for yet."""
         start, end = _LISTS
-        return any(
-            key.startswith(start) and key.endswith(end) and key not in self._own_lists and "," in text
-            for key, text in pod.metadata.annotations.items()
-        )
+        found = {key for key, text in pod.metadata.annotations.items() if "," in text}
+        lists = {key for key in found if key.startswith(start) and key.endswith(end)}
+        return found & self._own_lists if own else lists - self._own_lists
+
+    def _emptied(self, pod: Pod) -> dict[str, str | None]:
+        """Our lists without devices, as HAMi's plugin leaves its own."""
+        there = pod.metadata.annotations
+        return {key: ";" * there[key].count(";") for key in self._own_lists & there.keys()}
 
 
 def _is_allocating(pod: Pod) -> bool:

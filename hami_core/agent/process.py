@@ -127,7 +127,8 @@ class Agent:
         )
         self.node.informer.on_change(self._node_changed)
         self.link = KubeletLink(settings.kubelet_plugin_dir, ())
-        self.node.want({keys.AGENT_MODE: keys.MODE_SERIAL if serial else keys.MODE_CDI}, {})
+        mode = keys.MODE_SERIAL if serial else keys.MODE_CDI
+        self.node.want({keys.agent_mode(vendor.name): mode for vendor in self.vendors}, {})
         own_reader = CheckpointReader(settings.kubelet_plugin_dir, resources)
         self._availability = Availability(self.vendors, self.endpoints, self.node, pods, own_reader)
         self._devices = NodeDevices(
@@ -142,6 +143,7 @@ class Agent:
         )
         self._unlimited = UnlimitedContainers(
             cdi_check=cdi_check,
+            vendors=[vendor.name for vendor in self.vendors],
             core=self.core,
             pods=pods,
             actions=self.actions,
@@ -229,12 +231,14 @@ class Agent:
         for vendor in self.vendors:
             yield self._devices.watch(vendor)
             yield self._devices.tend(vendor)
-        if self.options.lease_namespace:
-            # Only one agent runs on a node, since it locks the state folder. So the node's name is a unique identity.
-            node = self.settings.node_name
-            place = self.options.lease_namespace, f"hami-agent-{node}"
-            elector = LeaseElector(self._api, *place, node, duration_s=LEASE_S, retry_s=LEASE_S / 4)
-            yield elector.run()
+            if self.options.lease_namespace:
+                yield self._lease(vendor).run()
+
+    def _lease(self, vendor: Vendor) -> LeaseElector:
+        # One agent of a vendor runs on a node, since it locks its state folder. So the node's name is an identity.
+        node = self.settings.node_name
+        place = self.options.lease_namespace, keys.agent_lease(vendor.name, node)
+        return LeaseElector(self._api, *place, node, duration_s=LEASE_S, retry_s=LEASE_S / 4)
 
     async def _end(self, server: Server, tasks: set[asyncio.Task[Any]]) -> None:
         self._availability.stop_publishing()
@@ -359,7 +363,8 @@ async def _main(settings: AgentSettings) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             where = f"--state-dir {settings.state_dir}"
-            raise ConfigError(where, "another agent runs on this folder", "stop it first") from error
+            fix = "stop it, or give each vendor's agent its own folder"
+            raise ConfigError(where, "another agent runs on this folder", fix) from error
         api = await connect(settings.kubeconfig, user_agent=f"hami-agent/{__version__}")
         try:
             await Agent(api, loaded.vendors, options, lambda: loaded.reporter.failures).run(stop)

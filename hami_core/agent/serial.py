@@ -68,13 +68,16 @@ class SerialFolders:
             return
 
     def own_mounts(self, name: str, edits: ContainerEdits | None) -> dict[str, tuple[str, bool]]:
-        """Container path → (host path, read-only) of a name's folders."""
-        limits = (edits and edits.limits_path) or env.LIMITS_DIR
-        region = (edits and edits.region_path) or env.REGION_DIR
-        return {
-            limits: (str(self.path / name / LIMITS), True),
-            region: (str(self.path / name / REGION), False),
-        }
+        """Container path → (host path, read-only) of a name's folders.
+
+        A container may have answers of several vendors, and the kubelet keeps the first of two mounts at one path. So a
+        vendor without limits gets a path of its own, by which the container is still identified.
+        """
+        limits, region = env.LIMITS_DIR, env.REGION_DIR
+        if edits is not None:
+            limits, region = edits.limits_path or f"{env.MARKS_DIR}/{name}", edits.region_path
+        mounts = {limits: (str(self.path / name / LIMITS), True)}
+        return mounts | ({region: (str(self.path / name / REGION), False)} if region else {})
 
     def response(
         self, name: str, edits: ContainerEdits | None, default_env: Mapping[str, str]

@@ -14,6 +14,8 @@ from hami_core.agent.cdi_check import container_id
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from hami_core.agent.cdi_check import CdiCheck
     from hami_core.agent.pod_actions import PodActions
     from hami_core.agent.pods import PodIndex
@@ -29,6 +31,7 @@ class UnlimitedContainers:
 
     Args:
         cdi_check: Finds the containers.
+        vendors: Names of the vendors that this agent serves.
         core: Has the records, and is switched to serial mode.
         pods: This node's pods.
         actions: Writes events and deletes pods.
@@ -41,6 +44,7 @@ class UnlimitedContainers:
         self,
         *,
         cdi_check: CdiCheck,
+        vendors: Iterable[str],
         core: Reconciler,
         pods: PodIndex,
         actions: PodActions,
@@ -49,6 +53,7 @@ class UnlimitedContainers:
         evict: bool,
     ) -> None:
         self._cdi_check = cdi_check
+        self._vendors = tuple(vendors)
         self._core = core
         self._pods = pods
         self._actions = actions
@@ -77,4 +82,4 @@ class UnlimitedContainers:
                 log.warning("the runtime does not support CDI; switching to serial mode")
                 await asyncio.to_thread(self._no_cdi.set)
                 self._core.serial = True
-                self._node.want({keys.AGENT_MODE: keys.MODE_SERIAL}, {})
+                self._node.want({keys.agent_mode(vendor): keys.MODE_SERIAL for vendor in self._vendors}, {})

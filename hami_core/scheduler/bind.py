@@ -190,10 +190,9 @@ class Bind:
 
     @asynccontextmanager
     async def _turn(self, node: str, pod: Pod, allocation: Allocation) -> AsyncIterator[bool]:
-        """Wait for the pod's turn if our agent there serves one pod at a time. Yields whether it does."""
-        families = self._cluster.families
-        served = any(_agent_serves(families[word].capabilities) for word in allocation.families)
-        if not (served and self._serial.is_serial(node)):
+        """Wait for the pod's turn if a vendor's agent there serves one pod at a time. Yields whether one does."""
+        asked = {vendor.name for vendor in self._cluster.loaded.serving(allocation.families)}
+        if asked.isdisjoint(self._serial.vendors(node)):
             yield False
             return
         async with self._serial.turn(node, pod):

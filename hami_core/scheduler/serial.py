@@ -1,5 +1,7 @@
 """Serial nodes: if a node's runtime has no CDI, pods are bound to it one at a time.
 
+Each vendor's agent says whether it needs this. Only pods with devices of such a vendor wait, and are waited for.
+
 The agent on such a node can't answer the kubelet with a fresh name. It assumes that the kubelet asks for the only pod
 whose containers have no devices yet. So the next Bind to the node waits until the agent has finished the earlier pod:
 that pod's ``hami.io/bind-phase`` is no longer ``allocating``. This state is read from the pods, so a restarted
@@ -65,7 +67,10 @@ class SerialNodes:
         expiry_s: float = NODE_LOCK_TIMEOUT.total_seconds(),
         wall_clock: Callable[[], float] = wall.unix,
     ) -> None:
+        vendors = cluster.loaded.vendors
         self._cluster = cluster
+        self._modes = {vendor.name: keys.agent_mode(vendor.name) for vendor in vendors}
+        self._allocated = {vendor.name: {family.allocated_key for family in vendor.families} for vendor in vendors}
         self._wait_s = wait_s
         self._expiry_s = expiry_s
         self._wall_clock = wall_clock
@@ -76,10 +81,11 @@ class SerialNodes:
         cluster.pods.on_change(self._pod)
         cluster.nodes.on_change(self._node)
 
-    def is_serial(self, node: str) -> bool:
-        """Whether a node's agent serves one pod at a time."""
+    def vendors(self, node: str) -> frozenset[str]:
+        """The vendors whose agents on a node serve one pod at a time."""
         found = self._cluster.nodes.store.get(node)
-        return found is not None and found.metadata.annotations.get(keys.AGENT_MODE) == keys.MODE_SERIAL
+        there = found.metadata.annotations if found is not None else {}
+        return frozenset(name for name, key in self._modes.items() if there.get(key) == keys.MODE_SERIAL)
 
     @asynccontextmanager
     async def turn(self, node: str, pod: Pod) -> AsyncIterator[None]:
@@ -109,7 +115,7 @@ class SerialNodes:
         """Acquire the node's asyncio lock, and wait until no earlier pod is allocating there."""
         await lock.acquire()
         try:
-            while self.is_serial(node) and (holder := self._holder(node, pod.uid)):
+            while holder := self._holder(node, pod.uid):
                 log.debug("waiting for an earlier pod", node=node, pod=pod.key, holder=holder)
                 changed = self._changed
                 with contextlib.suppress(TimeoutError):
@@ -124,7 +130,10 @@ class SerialNodes:
         return KubeError(f"serial node {node}", 0, text, retryable=True)
 
     def _holder(self, node: str, uid: str) -> str:
-        """Another pod on the node that still waits for its devices; empty: none."""
+        """Another pod on the node that still waits for devices of a serial vendor; empty: none."""
+        serial = {key for vendor in self.vendors(node) for key in self._allocated[vendor]}
+        if not serial:
+            return ""
         sent = self._sent.get(node)
         if sent is not None and not self._is_on_its_way(sent):
             del self._sent[node]
@@ -133,7 +142,8 @@ class SerialNodes:
             return sent.key
         now = self._wall_clock()
         for other in self._allocating.get(node, {}).values():
-            if other.uid != uid and now - _bound_at(other) < self._expiry_s:
+            waits = not serial.isdisjoint(other.metadata.annotations)
+            if waits and other.uid != uid and now - _bound_at(other) < self._expiry_s:
                 return other.key
         return ""
 

@@ -37,11 +37,7 @@ WEBHOOK_LABEL: Final = "hami.io/webhook"
 # --- node ----------------------------------------------------------------------------------------------------------
 
 NODE_LOCK: Final = "hami.io/mutex.lock"
-AGENT_MODE: Final = "hami.io/agent-mode"
-"""How the node's agent gives devices: a ``MODE_`` word. HAMi does not have this key.
-
-``serial``: to one pod at a time, for runtimes without CDI.
-"""
+AGENT_MODE_PREFIX: Final = "hami.io/agent-mode-"
 MODE_CDI: Final = "cdi"
 MODE_SERIAL: Final = "serial"
 DEVICE_CORDON: Final = "hami.io/device-cordon"
@@ -61,6 +57,22 @@ _TAG_LIMIT: Final = 48
 def agent_label(vendor: str) -> str:
     """Return the availability label of a vendor's agent on a node; its value is an ``AGENT_`` word."""
     return f"{AGENT_LABEL_PREFIX}{_tag(vendor)}"
+
+
+def agent_mode(vendor: str) -> str:
+    """Return the annotation that says how a vendor's agent on a node gives devices; its value is a ``MODE_`` word.
+
+    ``serial``: to one pod at a time, for runtimes without CDI. HAMi does not have this key.
+    """
+    return f"{AGENT_MODE_PREFIX}{_tag(vendor)}"
+
+
+def agent_lease(vendor: str, node: str) -> str:
+    """Return the name of the Lease that a vendor's agent on a node renews.
+
+    A vendor's part has no dot, so the name of another node never fits.
+    """
+    return f"hami-agent-{_tag(vendor)}.{node}"
 
 
 def _tag(vendor: str) -> str:

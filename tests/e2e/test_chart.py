@@ -442,22 +442,22 @@ def test_an_agent_writes_its_own_node_and_its_pods_only(installed, pod):
     here["spec"]["nodeName"] = "n1"
     installed.call("POST", "/api/v1/namespaces/default/pods", here)
     agent = {"who": "hami-device-plugin", "node": "n1"}
-    mark(installed, "n1", {"hami.io/agent-mode": "cdi"}, kind="node", **agent)
+    mark(installed, "n1", {"hami.io/agent-mode-nvidia": "cdi"}, kind="node", **agent)
     mark(installed, "here", {"hami.io/bind-phase": "success"}, **agent)
     for name, kind in (("n2", "node"), (pod, "pod")):
         with pytest.raises(BedError, match="an agent writes"):
-            mark(installed, name, {"hami.io/agent-mode": "cdi"}, kind=kind, **agent)
+            mark(installed, name, {"hami.io/agent-mode-nvidia": "cdi"}, kind=kind, **agent)
     with pytest.raises(BedError, match="names no node"):
-        mark(installed, "n1", {"hami.io/agent-mode": "serial"}, kind="node", who="hami-device-plugin")
+        mark(installed, "n1", {"hami.io/agent-mode-nvidia": "serial"}, kind="node", who="hami-device-plugin")
     impersonated = (f"--as=system:serviceaccount:{NAMESPACE}:hami-device-plugin",
                     "--as-user-extra=authentication.kubernetes.io/node-name=n1")  # fmt: skip
     with pytest.raises(BedError, match="its own node, nothing else"):
         installed.kubectl("patch", "node", "n1", "--type=merge", "-p", '{"spec":{"unschedulable":true}}', *impersonated)
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
-    own = lease | {"metadata": {"name": "hami-agent-n1", "namespace": NAMESPACE}}
+    own = lease | {"metadata": {"name": "hami-agent-nvidia.n1", "namespace": NAMESPACE}}
     installed.kubectl("create", "-f", "-", *impersonated, stdin=json.dumps(own))
-    other = lease | {"metadata": {"name": "hami-agent-n2", "namespace": NAMESPACE}}
-    with pytest.raises(BedError, match="its own lease"):
+    other = lease | {"metadata": {"name": "hami-agent-nvidia.n2", "namespace": NAMESPACE}}
+    with pytest.raises(BedError, match="the lease of its own node"):
         installed.kubectl("create", "-f", "-", *impersonated, stdin=json.dumps(other))
     installed.call("DELETE", "/api/v1/namespaces/default/pods/here?gracePeriodSeconds=0")
 

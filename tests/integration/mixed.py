@@ -7,6 +7,7 @@ and the stage finishes their Binds in place of their device plugins.
 from __future__ import annotations
 
 import json
+import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,11 @@ class MixedStage(GpuStage):
     def read_vendors(self) -> Sequence[str]:
         """Every vendor of the scheduler."""
         return self.vendors
+
+    def stop(self, name: str) -> None:
+        """End one of our parts with SIGTERM and leave it so; `restart` starts it again."""
+        self.parts[name].signal(signal.SIGTERM)
+        self.parts[name].wait()
 
 
 def node(name: str, gpus: str = "", npus: int = 0, mlus: int = 0) -> GpuNode:

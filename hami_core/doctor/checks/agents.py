@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 LEASE_LATE_S: Final = 120.0
 
 
+def modes_of(node: Node) -> dict[str, str]:
+    """The annotations by which the agents of a node say how they give devices."""
+    return {k: v for k, v in node.metadata.annotations.items() if k.startswith(keys.AGENT_MODE_PREFIX)}
+
+
 def _name(node: Node) -> str:
     return f"Node {node.metadata.name}"
 
@@ -86,13 +91,13 @@ def _ready(node: Node, agent: Part) -> Finding:
 
 
 def lease(context: Context) -> Iterator[Finding]:
-    """Is each agent's Lease renewed?"""
+    """Is each agent's Lease renewed? An agent whose command names no vendor is left out."""
     leases = {lease.key: lease for lease in context.facts.leases}
     for agent in context.install.agents:
-        node = agent.pod.spec.node_name
-        if context.facts.node and node != context.facts.node:
+        node, vendor = agent.pod.spec.node_name, agent.setting("vendor")
+        if not vendor or (context.facts.node and node != context.facts.node):
             continue
-        name = f"{agent.namespace}/hami-agent-{node}"
+        name = f"{agent.namespace}/{keys.agent_lease(vendor, node)}"
         found = leases.get(name)
         if found is None:
             fix = "allow the agent to write Leases in its namespace, and check that it reaches the API server"
@@ -110,15 +115,17 @@ def lease(context: Context) -> Iterator[Finding]:
 def mode(context: Context) -> Iterator[Finding]:
     """Do agents give devices by CDI, or one pod at a time?"""
     for node in context.device_nodes:
-        value = node.metadata.annotations.get(keys.AGENT_MODE)
-        if value == keys.MODE_SERIAL:
-            fix = "turn CDI on in the runtime (docs: troubleshoot), then delete the file no-cdi in the state folder"
-            yield warn(_name(node), keys.AGENT_MODE, "serial: one pod at a time, because CDI does not work there", fix)
-        elif value is None and context.agents_on(node.metadata.name):
+        modes = modes_of(node)
+        for key, value in sorted(modes.items()):
+            if value == keys.MODE_SERIAL:
+                fix = "turn CDI on in the runtime (docs: troubleshoot), then delete the file no-cdi in the state folder"
+                yield warn(_name(node), key, "serial: one pod at a time, because CDI does not work there", fix)
+            else:
+                yield ok(_name(node), key, value)
+        vendors = {agent.setting("vendor") for agent in context.agents_on(node.metadata.name)} - {""}
+        for key in sorted({keys.agent_mode(vendor) for vendor in vendors} - modes.keys()):
             fix = "allow the agent to patch its node; its log says what failed"
-            yield warn(_name(node), keys.AGENT_MODE, "not set", fix)
-        elif value is not None:
-            yield ok(_name(node), keys.AGENT_MODE, value)
+            yield warn(_name(node), key, "not set", fix)
 
 
 def availability(context: Context) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from hami_core.doctor.checks.agents import modes_of
 from hami_core.doctor.checks.context import some
 from hami_core.doctor.clock import age_of
 from hami_core.doctor.finding import Finding, fail, ok, unknown, warn
@@ -92,16 +93,16 @@ def _runtime(node: Node, *, serves: bool) -> Finding | None:
     name, field = f"Node {node.metadata.name}", "nodeInfo.containerRuntimeVersion"
     kind, _, rest = text.partition("://")
     found = version_of(rest)
-    proven = node.metadata.annotations.get(keys.AGENT_MODE)
+    proven = modes_of(node).values()
     how = _advice(kind, found)
     if not how:
         return (
             ok(name, field, text) if kind in {"containerd", "cri-o"} and found else _unknown_runtime(name, field, text)
         )
-    if proven == keys.MODE_SERIAL:
+    if keys.MODE_SERIAL in proven:
         return warn(name, field, f"{text}, and the agent is in serial mode", how)
     if kind == "containerd" and found and found[0] == 1 and found[1] == 7:
-        if serves and proven == keys.MODE_CDI:
+        if serves and keys.MODE_CDI in proven:
             return ok(name, field, f"{text}, with CDI on: containers there have their mounts")
         return warn(name, field, f"{text}: CDI is off by default", how)
     return fail(name, field, f"{text} has no CDI", how)

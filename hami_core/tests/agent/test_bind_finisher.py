@@ -195,6 +195,29 @@ async def test_a_pod_waits_for_the_plugin_of_another_vendor(node, hami):
     await free(node, hami, "a")
 
 
+async def test_two_agents_of_ours_finish_a_locked_pod_together(node, hami):
+    """Each agent empties its own list. The one that finds every list empty removes the lock."""
+    await node.up(policy=TRUST)
+    await node.registered()
+    uid = await hami.bind("a", [("main", APP, [(C0, 100)])], annotations={OTHERS_LIST: "chip-0,Ascend910B3,1,0:;"})
+    await node.kubelet.admit(uid, "main", GPU, 1)
+    await node.kubelet.until(lambda: hami.annotation("a", FAMILY.to_allocate_key) == ";", 10)
+    assert hami.lock()
+    assert hami.annotation("a") == keys.PHASE_ALLOCATING
+    found = node.server.objects["pods"]["default/a"]
+    found["metadata"]["annotations"][OTHERS_LIST] = ";"
+    await node.server.put("pods", found)
+    await free(node, hami, "a")
+
+
+async def test_a_refused_pod_does_not_wait_for_another_vendor(node, hami):
+    await node.up(policy=Policy())
+    await node.registered()
+    uid = await hami.bind("a", [("main", APP, [(C0, 100)])], annotations={OTHERS_LIST: "chip-0,Ascend910B3,1,0:;"})
+    await node.kubelet.admit(uid, "main", GPU, 1)
+    await free(node, hami, "a", keys.PHASE_FAILED)
+
+
 async def test_pods_without_our_devices_are_left_alone(node, hami):
     await node.up(policy=TRUST)
     await node.registered()

@@ -151,7 +151,7 @@ class Bed:
         metrics = (await self.get("/metrics"))[1]
         return (
             [event["involvedObject"]["name"] for event in events if event["reason"] == "DevicesUnlimited"],
-            node["metadata"]["annotations"].get(keys.AGENT_MODE, ""),
+            node["metadata"]["annotations"].get(keys.agent_mode("acme"), ""),
             (self.root / "state/no-cdi").exists(),
             'hami_agent_containers_unlimited{node="n1"} 1.0' in metrics,
         )

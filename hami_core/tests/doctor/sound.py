@@ -129,7 +129,7 @@ def register(
 def node(name: str, **annotations: str) -> dict:
     info = {"kubeletVersion": "v1.36.3", "containerRuntimeVersion": "containerd://2.3.7"}
     amounts = {"cpu": "8", "nvidia.com/gpu": "20"}
-    marks = {rules.REGISTER: register(), keys.AGENT_MODE: "cdi", **annotations}
+    marks = {rules.REGISTER: register(), keys.agent_mode("nvidia"): "cdi", **annotations}
     return {
         "apiVersion": "v1", "kind": "Node",
         "metadata": meta(name, "", labels={"gpu": "on"}, annotations=marks),
@@ -258,7 +258,7 @@ def healthy() -> dict[str, dict]:
         scheduler_pod(),
         *(node(name) for name in ("n1", "n2")),
         *(agent_pod(name) for name in ("n1", "n2")),
-        *(lease(f"hami-agent-{name}", name) for name in ("n1", "n2")),
+        *(lease(f"hami-agent-nvidia.{name}", name) for name in ("n1", "n2")),
         lease("hami-scheduler", "hami-scheduler-1_0b1c"),
         daemon_set("hami-device-plugin", agent_template()),
         config_map("hami-scheduler", {"config.yaml": yaml.safe_dump(scheduler_config())}),

@@ -72,7 +72,7 @@ async def test_bind_refuses_a_node_whose_agent_began_to_stop(server, two):
 
 async def test_bind_checks_the_agent_again_after_waiting_its_turn(server, start):
     """On a serial node a Bind may wait for a long time between booking and writing."""
-    await server.put("nodes", node("n1", annotations={keys.AGENT_MODE: keys.MODE_SERIAL}))
+    await server.put("nodes", node("n1", annotations={keys.agent_mode("acme"): keys.MODE_SERIAL}))
     client = await start(turn_wait_s=20.0)
     one, two = await server.put("pods", pod("one")), await server.put("pods", pod("two"))
     assert await client.bind(one, "n1") == ""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hami_ascend import Ascend
 from hami_nvidia import Nvidia, rules
 
 from hami_core.tests.kube.apiserver import pod as plain_pod
@@ -182,6 +184,29 @@ async def test_a_node_with_our_label_is_never_locked(server, client, word, refus
     assert (refusal in answer) if refusal else answer == ""
     assert lock(server) is None
     assert phase(server, "a") == (None if refusal else "success")
+
+
+async def test_lock_is_taken_for_the_vendor_without_our_agent_only(server, start):
+    """Our agent serves the node's GPUs, and HAMi's Ascend device plugin its NPUs."""
+    chip = "Ascend910B4"
+    there = node("n1", labels={LABEL: keys.AGENT_READY})
+    there["metadata"]["annotations"][f"hami.io/node-register-{chip}"] = json.dumps(
+        [{"id": "npu-0", "count": 4, "devmem": 32768, "devcore": 20, "type": chip, "health": True}]
+    )
+    await server.put("nodes", there)
+    client = await start(loaded=load(Nvidia, Ascend), lock_wait_s=0.3)
+    both = {GPU: "1", "nvidia.com/gpumem": "700", f"huawei.com/{chip}": "1", f"huawei.com/{chip}-memory": "8192"}
+    npu = {key: value for key, value in both.items() if key.startswith("huawei.com")}
+    for name, limits in (("npu", npu), ("both", both)):
+        spec = {"containers": [{"name": "c0", "image": "i", "resources": {"limits": limits}}]}
+        await server.put("pods", plain_pod(name, spec=spec, status={"phase": "Pending"}))
+    assert await client.bind(await server.put("pods", pod("gpu-1", 500)), "n1") == ""
+    assert lock(server) is None
+    assert await client.bind(server.objects["pods"]["default/npu"], "n1") == ""
+    assert lock(server).endswith(",default,npu")
+    assert await client.bind(await server.put("pods", pod("gpu-2", 600)), "n1") == ""
+    assert "node lock contention" in await client.bind(server.objects["pods"]["default/both"], "n1")
+    assert [phase(server, name) for name in ("gpu-1", "npu", "gpu-2")] == ["success", "allocating", "success"]
 
 
 async def test_our_agent_coming_while_a_pod_waits_refuses_it(server, client):

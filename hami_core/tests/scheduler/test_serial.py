@@ -11,7 +11,7 @@ from hami_core.tests.kube.apiserver import Fault
 from hami_core.tests.scheduler.vendor import node, pod
 from hami_core.wire import keys
 
-SERIAL = {keys.AGENT_MODE: keys.MODE_SERIAL}
+SERIAL = {keys.agent_mode("acme"): keys.MODE_SERIAL}
 
 
 @pytest.fixture
@@ -123,10 +123,33 @@ async def test_write_of_unknown_outcome_blocks_only_other_pods(server, start_wai
     assert await client.bind(a, "n1") == ""
 
 
+async def test_serial_mode_of_another_vendors_agent_holds_nobody(server, start):
+    await server.put("nodes", node("n1", annotations={keys.agent_mode("other"): keys.MODE_SERIAL}))
+    client = await start(turn_wait_s=0.3)
+    for name in ("a", "b"):
+        assert await client.bind(await server.put("pods", pod(name)), "n1") == ""
+    assert (phase(server, "a"), phase(server, "b")) == ("success", "success")
+
+
+async def test_pod_of_another_vendor_is_not_waited_for(server, start_waiting):
+    """A third party's plugin may leave its pods ``allocating`` for ever."""
+    client = await start_waiting(0.3)
+    foreign = pod("mlu")
+    foreign["metadata"]["annotations"] = {
+        "hami.io/other-devices-allocated": "x,X,1,0:;",
+        keys.BIND_PHASE: keys.PHASE_ALLOCATING,
+        keys.BIND_TIME: str(int(time.time())),
+    }
+    foreign["spec"] = {"nodeName": "n1", "containers": []}
+    await server.put("pods", foreign)
+    await client.scheduler.cluster.pods.refresh()
+    assert await client.bind(await server.put("pods", pod("a")), "n1") == ""
+
+
 async def test_nobody_waits_once_the_node_serves_cdi_again(server, start_waiting):
     client = await start_waiting(30)
     assert await client.bind(await server.put("pods", pod("a")), "n1") == ""
     binding = asyncio.create_task(client.bind(await server.put("pods", pod("b")), "n1"))
     await asyncio.sleep(0.1)
-    await server.put("nodes", node("n1", annotations={keys.AGENT_MODE: keys.MODE_CDI}))
+    await server.put("nodes", node("n1", annotations={keys.agent_mode("acme"): keys.MODE_CDI}))
     assert await binding == ""

@@ -32,7 +32,7 @@ KEPT = {
     f"secrets {NAMESPACE}/hami-scheduler-tls",
     # The Lease's number of leaders, which is the epoch in signatures, and each agent's last sign of life.
     f"leases.coordination.k8s.io {NAMESPACE}/hami-scheduler",
-    f"leases.coordination.k8s.io {NAMESPACE}/hami-agent-node1",
+    f"leases.coordination.k8s.io {NAMESPACE}/hami-agent-nvidia.node1",
     # Kubernetes' own objects of every namespace.
     f"namespaces /{NAMESPACE}",
     f"configmaps {NAMESPACE}/kube-root-ca.crt",

@@ -1,0 +1,1 @@
+**Agent.** Agents of several vendors can run on one node: each has its own Lease (`hami-agent-<vendor>.<node>`) and mode annotation (`hami.io/agent-mode-<vendor>`), and serial mode holds back only pods of its vendor. One container can have devices of both.
