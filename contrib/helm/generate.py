@@ -47,6 +47,7 @@ NAMED = {
     "additionalProperties": False,
 }
 SECRET = {"anyOf": [{"type": "string"}, NAMED]}
+ROOT_PATH = {"type": "string", "pattern": "^/[^:]*$"}
 TYPES: dict[str, dict[str, Any]] = {
     "any": {},
     "string": {"type": "string"},
@@ -62,7 +63,7 @@ TYPES: dict[str, dict[str, Any]] = {
     "list:secret": {"type": "array", "items": SECRET},
     "address": {"type": "string", "pattern": r"^(0\.0\.0\.0|\[::\])?:[0-9]+$"},
     "folder": {"type": "string", "pattern": "^/[^:]+$"},
-    "root": {"type": "string", "pattern": "^/[^:]*$"},
+    "root": ROOT_PATH,
     "auto": {"enum": ["auto"]},
     "percent": {"type": "string", "pattern": "^[0-9]+%$"},
     "int|empty": {"type": ["integer", "string"], "pattern": "^[0-9]*$", "minimum": 0, "maximum": INT32_MAX},
@@ -78,6 +79,15 @@ TYPES: dict[str, dict[str, Any]] = {
     "duration|empty": {"type": "string", "pattern": r"^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h)?)*$"},
     "count|all": {"type": ["string", "integer"], "minimum": 1, "pattern": "^([1-9][0-9]*|all)$"},
     "level": {"enum": [0, 1, 2, 3, 4, "0", "1", "2", "3", "4"]},
+    "list:mount": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"hostPath": ROOT_PATH, "mountPath": ROOT_PATH, "readOnly": {"type": "boolean"}},
+            "required": ["hostPath"],
+            "additionalProperties": False,
+        },
+    },
 }
 AGENT: dict[str, Any] = {
     "name": ({"pattern": "^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$"}, "Name in those of its objects, such as acme"),
@@ -108,19 +118,7 @@ AGENT: dict[str, Any] = {
     "nodeSelector": (TYPES["map:string"], "Labels of the nodes where it runs; empty: all nodes"),
     "env": (TYPES["map:scalar"], "Environment of the agent"),
     "mounts": (
-        {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "hostPath": TYPES["root"],
-                    "mountPath": TYPES["root"],
-                    "readOnly": {"type": "boolean"},
-                },
-                "required": ["hostPath"],
-                "additionalProperties": False,
-            },
-        },
+        TYPES["list:mount"],
         "Paths of the node that the agent sees: hostPath, mountPath (default: hostPath), readOnly (default: true)",
     ),
     "systemKeys": (STRINGS, "Annotations of pods that only the system may set, in addition to hami.io/…-allocated"),

@@ -113,6 +113,68 @@ def test_agents_are_watched_over_without_nvidias():
     assert "ValidatingAdmissionPolicy/hami-agents" not in nobody
 
 
+SWITCH = {"enabled": True, "image": {"registry": "registry.example"}}
+DRIVERS = {
+    "ascend": ["/usr/local/Ascend/driver", "/usr/local/dcmi"],
+    "cambricon": ["/dev", "/usr/lib", "/usr/lib64"],
+}
+
+
+@pytest.mark.parametrize("vendor", DRIVERS)
+def test_agent_of_a_vendor_in_tree_is_one_switch(monkeypatch, vendor):
+    monkeypatch.setenv("NODE_NAME", "n1")
+    on = {vendor: {"enabled": True, "agent": SWITCH}}
+    without, objects = made(devices={vendor: {"enabled": True}}), made(devices=on)
+    assert f"DaemonSet/hami-agent-{vendor}" not in without
+    agent = container(objects, f"hami-agent-{vendor}")
+    pod = objects[f"DaemonSet/hami-agent-{vendor}"]["spec"]["template"]["spec"]
+    assert agent["image"].partition(":")[0].endswith(f"hami/agent-{vendor}")
+    paths = {v["name"]: v["hostPath"]["path"] for v in pod["volumes"] if v["name"].startswith("mount-")}
+    assert sorted(paths.values()) == DRIVERS[vendor]
+    assert list(pod["nodeSelector"].values()) == ["on"]
+    assert agent["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True, "runAsUser": 0}
+    parsed, told = AgentSettings.from_arguments(agent["args"][1:])
+    assert not told
+    assert (parsed.vendor, str(parsed.state_dir)) == (vendor, f"/var/lib/hami-{vendor}")
+    config = objects["ConfigMap/hami-scheduler"]
+    assert config == without["ConfigMap/hami-scheduler"], "the scheduler serves the vendor in any case"
+
+
+def test_agent_takes_the_fields_of_its_switch():
+    agent = {
+        **SWITCH,
+        "nodeSelector": {"ascend": None, "npu": "910b"},
+        "tolerations": [{"key": "huawei.com/npu", "operator": "Exists"}],
+        "extraArgs": ["--log-level=debug"],
+    }
+    objects = made(devices={"ascend": {"enabled": True, "agent": agent}})
+    pod = objects["DaemonSet/hami-agent-ascend"]["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"npu": "910b"}
+    assert pod["tolerations"] == agent["tolerations"]
+    assert "--log-level=debug" in pod["containers"][0]["args"]
+
+
+@pytest.mark.parametrize(
+    ("devices", "agents", "words"),
+    [
+        ({"ascend": {"agent": SWITCH}}, [], "devices.ascend.agent.enabled: devices.ascend.enabled is false"),
+        (
+            {"cambricon": {"agent": SWITCH}},
+            [{**BARE, "name": "cambricon"}],
+            "two entries are named cambricon",
+        ),
+        (
+            {"ascend": {"enabled": True, "agent": {"mounts": [{"mountPath": "/x"}]}}},
+            [],
+            "ascend.agent.mounts.*hostPath",
+        ),
+    ],
+)
+def test_bad_switch_of_an_agent_is_refused_by_name(devices, agents, words):
+    with pytest.raises(ConfigError, match=words):
+        made(*agents, devices=devices)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -12,8 +12,24 @@ moved (sentences), ignored (keys) and replaced (sentences). "hami.warnings" repo
 {{- include "hami.takeMoved" $here -}}
 {{- include "hami.takeIgnored" $here -}}
 {{- include "hami.takeReplaced" $here -}}
+{{- include "hami.takeAgents" .Values -}}
 {{- with include "hami.refusals" . | trim -}}
 {{- fail (. | splitList "\n" | join "; ") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Append the agents of devices.<vendor>.agent to the list agents. Only .Values is given. */ -}}
+{{- define "hami.takeAgents" -}}
+{{- $v := . -}}
+{{- range $vendor := list "ascend" "cambricon" -}}
+{{- $device := get $v.devices $vendor -}}
+{{- if $device.agent.enabled -}}
+{{- if not $device.enabled -}}
+{{- fail (printf "devices.%s.agent.enabled: devices.%s.enabled is false, so no pod could request the devices; set it to true" $vendor $vendor) -}}
+{{- end -}}
+{{- $entry := merge (dict "name" $vendor "vendor" $vendor "resourceNames" list) (omit $device.agent "enabled") -}}
+{{- $_ := set $v "agents" (append $v.agents $entry) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
