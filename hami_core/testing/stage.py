@@ -467,10 +467,12 @@ class Stage:
     async def _finish_binds(self) -> None:
         """Finish Binds in place of the device plugins of vendors that have no agent on the node.
 
-        HAMi's plugins finish a Bind by two writes, and the scheduler waits for both: they remove the node lock, and
-        they set the pod's bind phase.
+        The plugins finish a Bind by two writes, and the scheduler waits for both: they remove the node lock, and they
+        set the pod's bind phase.
         """
-        every = {f.allocated_key for f in self.loaded.families.values()}
+        families = self.loaded.families.values()
+        locks = {key for f in families for key in (keys.NODE_LOCK, f.foreign_lock, *f.lock_timeouts_s) if key}
+        every = {f.allocated_key for f in families}
         theirs = {
             node.name: every - {f.allocated_key for name in self.agents_on(node) for f in self._families(name)}
             for node in self.nodes
@@ -483,7 +485,7 @@ class Stage:
                     waits = annotations.get(keys.BIND_PHASE) == keys.PHASE_ALLOCATING and pod["spec"].get("nodeName")
                     if not waits or not theirs[waits] & annotations.keys():
                         continue
-                    unlocked = {"metadata": {"annotations": {keys.NODE_LOCK: None}}}
+                    unlocked = {"metadata": {"annotations": dict.fromkeys(locks)}}
                     await self.call("PATCH", f"/api/v1/nodes/{waits}", unlocked, content_type=_MERGE)
                     done = {"metadata": {"annotations": {keys.BIND_PHASE: keys.PHASE_SUCCESS}}}
                     path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"

@@ -25,7 +25,7 @@ KEYS = {
     "ascend": f"hami.io/{CHIP}-devices-allocated",
     "cambricon": "hami.io/cambricon-mlu-devices-allocated",
 }
-"""Allocation annotation of each vendor."""
+"""Allocation annotation of each vendor. Other chips than `CHIP` have their own."""
 
 
 @dataclass
@@ -45,12 +45,12 @@ class MixedStage(GpuStage):
         self.parts[name].wait()
 
 
-def node(name: str, gpus: str = "", npus: int = 0, mlus: int = 0) -> GpuNode:
+def node(name: str, gpus: str = "", npus: int = 0, mlus: int = 0, *, chip: str = CHIP, soft: bool = False) -> GpuNode:
     """A node with simulated GPUs of a profile, and with NPUs and MLUs as their vendors' device plugins leave them."""
     annotations, capacity = {}, {}
     if npus:
-        annotations = {f"hami.io/node-register-{CHIP}": register(name, npus), "hami-vnpu-core": "false"}
-        capacity[f"huawei.com/{CHIP}"] = str(4 * npus)
+        annotations = {f"hami.io/node-register-{chip}": register(npus, chip), "hami-vnpu-core": str(soft).lower()}
+        capacity[f"huawei.com/{chip}"] = str(4 * npus)
     if mlus:
         # The kubelet would take sMLU resources from Cambricon's plugin; the test's node object already has them.
         capacity |= {
@@ -61,22 +61,11 @@ def node(name: str, gpus: str = "", npus: int = 0, mlus: int = 0) -> GpuNode:
     return GpuNode(name, gpus, agents=("nvidia",) if gpus else (), annotations=annotations, capacity=capacity)
 
 
-def register(node: str, count: int) -> str:
+def register(count: int, chip: str = CHIP) -> str:
     """The register annotation of HAMi's Ascend device plugin."""
-    return json.dumps(
-        [
-            {
-                "id": f"{node}-npu-{i}",
-                "index": i,
-                "count": 4,
-                "devmem": CHIP_MIB,
-                "devcore": 20,
-                "type": CHIP,
-                "health": True,
-            }
-            for i in range(count)
-        ]
-    )
+    size = CHIP_MIB if chip == CHIP else 2 * CHIP_MIB
+    common = {"count": 4, "devmem": size, "devcore": 20, "type": chip, "health": True, "custominfo": {"NetworkID": 0}}
+    return json.dumps([{"id": f"VDIE-{chip}-{i}", "index": i} | common for i in range(count)])
 
 
 def gpu(memory: int, count: int = 1) -> dict[str, Any]:
@@ -110,7 +99,7 @@ def pod(name: str, *limits: dict[str, Any], annotations: dict[str, str] | None =
 
 def booked(pod: dict[str, Any], vendor: str) -> list[list[tuple[str, int]]]:
     """(device, MiB) of each container's slices of a vendor, parsed without the product's code."""
-    text = pod["metadata"]["annotations"].get(KEYS[vendor], "")
+    text = pod["metadata"]["annotations"].get(KEYS.get(vendor, f"hami.io/{vendor}-devices-allocated"), "")
     return [
         [(parts[0], int(parts[2])) for piece in entry.split(":") if piece and (parts := piece.split(","))]
         for entry in text.split(";")[: len(pod["spec"]["containers"])]
