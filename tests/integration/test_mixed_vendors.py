@@ -96,7 +96,7 @@ async def test_quota_counts_each_vendor_for_itself(short_folder):
         for name, limits in {"gpus": gpu(15_000), "mlus": mlu(8192)}.items():
             await stage.submit(pod(name, limits))
             await stage.wait_running(name)
-        with pytest.raises(StageError, match="1000 MiB of nvidia.com/gpumem left"):
+        with pytest.raises(StageError, match=r"1000 MiB of nvidia.com/gpumem left"):
             await stage.submit(pod("more-gpus", mlu(1024) | gpu(2000)))
 
 
