@@ -468,7 +468,7 @@ class Stage:
         """Finish Binds in place of the device plugins of vendors that have no agent on the node.
 
         The plugins finish a Bind by two writes, and the scheduler waits for both: they remove the node lock, and they
-        set the pod's bind phase.
+        set the pod's bind phase. If the pod also has devices of one of our agents, the agent may have set the phase.
         """
         families = self.loaded.families.values()
         locks = {key for f in families for key in (keys.NODE_LOCK, f.foreign_lock, *f.lock_timeouts_s) if key}
@@ -477,19 +477,21 @@ class Stage:
             node.name: every - {f.allocated_key for name in self.agents_on(node) for f in self._families(name)}
             for node in self.nodes
         }
+        finished: set[str] = set()
         while True:
             await asyncio.sleep(_POLL_S)
             with contextlib.suppress(StageError, aiohttp.ClientError):
                 for pod in (await self.call("GET", "/api/v1/pods"))["items"]:
-                    meta, annotations = pod["metadata"], pod["metadata"].get("annotations", {})
-                    waits = annotations.get(keys.BIND_PHASE) == keys.PHASE_ALLOCATING and pod["spec"].get("nodeName")
-                    if not waits or not theirs[waits] & annotations.keys():
+                    meta, node = pod["metadata"], pod["spec"].get("nodeName")
+                    annotations = meta.get("annotations", {})
+                    if not node or meta["uid"] in finished or not theirs[node] & annotations.keys():
                         continue
                     unlocked = {"metadata": {"annotations": dict.fromkeys(locks)}}
-                    await self.call("PATCH", f"/api/v1/nodes/{waits}", unlocked, content_type=_MERGE)
+                    await self.call("PATCH", f"/api/v1/nodes/{node}", unlocked, content_type=_MERGE)
                     done = {"metadata": {"annotations": {keys.BIND_PHASE: keys.PHASE_SUCCESS}}}
                     path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
                     await self.call("PATCH", path, done, content_type=_MERGE)
+                    finished.add(meta["uid"])
 
     # --- the API server, as any client would -----------------------------------------------------------------------
 

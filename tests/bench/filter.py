@@ -1,7 +1,8 @@
 """Filter in process: latency by nodes, fill, containers and running pods, and the cost of updates and bookings.
 
 Every request has a shape not seen before. "Filled" nodes all differ. ``python -m
-tests.bench.filter`` prints JSON; ``--nodes`` and ``--rounds`` choose sizes.
+tests.bench.filter`` prints JSON; ``--nodes`` and ``--rounds`` choose sizes. ``--vendors`` measures three vendors beside
+one instead.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import random
 import statistics
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from hami_core.model import (
     Slice,
     VendorRules,
 )
+from hami_core.plugins import load
 from tests.bench.figures import Figure, p50_p99, timings
 
 if TYPE_CHECKING:
@@ -108,6 +110,96 @@ class World:
         return Request(
             "NVIDIA", cards, memory, rng.randint(5, 60) if percent else None, rng.randint(1, 60), numa_bind=numa
         )
+
+
+VENDORS = ("nvidia", "ascend", "cambricon")
+CARD = {
+    "NVIDIA": Device("", 0, 10, 40960, 100, "NVIDIA-A100", "NVIDIA"),
+    "Ascend910B4": Device("", 0, 4, 32768, 20, "Ascend910B4", "Ascend910B4"),
+    "MLU": Device("", 0, 100, 24576, 100, "MLU", "MLU"),
+}
+"""A card of each family."""
+ASKED = {"NVIDIA": (2000, 9000, 20), "Ascend910B4": (8192, 8192, 0), "MLU": (1024, 8192, 20)}
+"""Least and greatest MiB, and greatest percent of cores, of a request and of a running pod."""
+ALL_NVIDIA = (("NVIDIA",),)
+THIRDS = (("NVIDIA",), ("NVIDIA", "Ascend910B4"), ("MLU",))
+
+
+class MixedWorld:
+    """A cluster of several vendors' nodes, with the rules as the plugin layer gives them.
+
+    Args:
+        vendors: The vendors that are loaded.
+        nodes: How many nodes.
+        kinds: Families of each kind of node. Kinds take turns, and a node has 8 cards of each of its families.
+    """
+
+    def __init__(self, vendors: Sequence[str], nodes: int, kinds: Sequence[Sequence[str]], *, seed: int = 7) -> None:
+        self.rng = random.Random(seed)
+        loaded = load({}, only=vendors)
+        self.inventory = Inventory(loaded.rules())
+        self.names = [f"node-{number:05d}" for number in range(nodes)]
+        self._unseen = count(1)
+        for number, name in enumerate(self.names):
+            devices = {
+                family: [replace(CARD[family], id=f"{name}-{family}-{i}", index=i) for i in range(CARDS)]
+                for family in kinds[number % len(kinds)]
+            }
+            self.inventory.set_node(NodeFacts(name), devices)
+            for family, cards in devices.items():
+                for card in cards:
+                    self._fill(name, family, card.id)
+        self.rng.shuffle(self.names)
+
+    def _amounts(self, family: str) -> tuple[int, int]:
+        least, most, cores = ASKED[family]
+        return self.rng.randint(least, most), self.rng.randint(0, cores)
+
+    def _fill(self, node: str, family: str, device: str) -> None:
+        for number in range(self.rng.randint(0, 3)):
+            uid = f"{device}-{number}"
+            part = ContainerSlices("c", ContainerKind.APP, (Slice(device, family, *self._amounts(family)),))
+            self.inventory.set_pod(Booking(uid, "default", uid, Allocation(node, (part,))))
+
+    def request(self, families: Sequence[str]) -> PodRequest:
+        """A pod with one container for each family, with amounts that no earlier request has."""
+        number = next(self._unseen)
+        parts = []
+        for place, family in enumerate(families):
+            memory, cores = self._amounts(family)
+            request = Request(family, 1, memory, None, cores)
+            parts.append(ContainerRequest(f"c{place}", ContainerKind.APP, (request,)))
+        return PodRequest(f"uid-{number}", "default", "pod", tuple(parts), "binpack", "spread")
+
+
+def vendors_beside_one(nodes: int, rounds: int) -> list[Figure]:
+    """Filter with three vendors loaded, beside Filter with one. Calls alternate, so both see the same machine."""
+    figures = []
+    cases = {
+        "all NVIDIA, pod of NVIDIA": (ALL_NVIDIA, ("NVIDIA",)),
+        "thirds, pod of NVIDIA": (THIRDS, ("NVIDIA",)),
+        "thirds, pod of Ascend": (THIRDS, ("Ascend910B4",)),
+        "thirds, pod of Cambricon": (THIRDS, ("MLU",)),
+        "thirds, pod of NVIDIA and Ascend": (THIRDS, ("NVIDIA", "Ascend910B4")),
+    }
+    for case, (kinds, families) in cases.items():
+        label, sets = f"{nodes} nodes, {case}", (VENDORS, VENDORS[:1]) if kinds == ALL_NVIDIA else (VENDORS,)
+        taken = _alternating([MixedWorld(names, nodes, kinds) for names in sets], families, rounds)
+        figures += p50_p99(BENCH, f"{label}, 3 vendors loaded", taken[0])
+        if len(taken) > 1:
+            figures += p50_p99(BENCH, f"{label}, 1 vendor loaded", taken[1])
+            ratio = statistics.median(taken[0]) / statistics.median(taken[1])
+            figures.append(Figure(BENCH, f"{label}, 3 vendors over 1", ratio, "ratio", 1.1))
+    return figures
+
+
+def _alternating(worlds: Sequence[MixedWorld], families: Sequence[str], rounds: int) -> list[list[float]]:
+    """Seconds of each Filter in each world. The worlds take turns every ten calls."""
+    taken: list[list[float]] = [[] for _ in worlds]
+    for _ in range(0, rounds, 10):
+        for world, mine in zip(worlds, taken, strict=True):
+            mine.extend(timings(lambda w=world: w.inventory.filter(w.request(families), w.names), 10))  # type: ignore[misc]
+    return taken
 
 
 def _latency(world: World, make: Callable[[], PodRequest], rounds: int, *, names: object = None) -> list[float]:
@@ -199,6 +291,7 @@ def run(*, quick: bool = False, sizes: Sequence[int] = (100, 1000, 5000), rounds
                 raw = RawNames(json.dumps(world.names).encode())
                 taken = _latency(world, lambda w=world: w.request([1]), rounds, names=raw)  # type: ignore[misc]
                 figures += p50_p99(BENCH, f"{label}, 1 container, raw names", taken)
+    figures += vendors_beside_one(min(sizes[-1], 1000), rounds)
     return figures + _ratios(medians, sizes, rounds)
 
 
@@ -221,8 +314,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.filter", description=__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[100, 1000, 5000], help="cluster sizes, ascending")
     parser.add_argument("--rounds", type=int, default=0, help="calls per figure; default: 300")
+    parser.add_argument("--vendors", action="store_true", help="three vendors loaded beside one, on 1000 nodes")
     options = parser.parse_args(argv)
-    figures = run(sizes=options.nodes, rounds=options.rounds)
+    if options.vendors:
+        figures = vendors_beside_one(1000, options.rounds or 300)
+    else:
+        figures = run(sizes=options.nodes, rounds=options.rounds)
     json.dump([asdict(figure) | {"within": figure.within} for figure in figures], sys.stdout, indent=1)
     sys.stdout.write("\n")
     return 0

@@ -95,7 +95,7 @@ def test_pods_get_their_cards_without_false_warnings(acme: System) -> None:
     time.sleep(JUDGED_S)
     assert "DevicesUnlimited" not in json.dumps(events(acme, "pair") + events(acme, "old"))
     node = acme.bed.call("GET", "/api/v1/nodes/npu1")
-    assert node["metadata"]["annotations"]["hami.io/agent-mode"] == "cdi"
+    assert node["metadata"]["annotations"]["hami.io/agent-mode-acme"] == "cdi"
 
 
 def events(system: System, pod: str) -> list[str]:

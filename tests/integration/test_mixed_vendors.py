@@ -9,7 +9,7 @@ import yaml
 
 from hami_core.testing import StageError
 from tests.integration.bad_input import distributions
-from tests.integration.mixed import CHIP, CHIP_MIB, VENDORS, MixedStage, booked, gpu, mlu, node, npu, pod
+from tests.integration.mixed import CHIP, CHIP_MIB, MLU_MIB, VENDORS, MixedStage, booked, gpu, mlu, node, npu, pod
 
 pytestmark = pytest.mark.timeout(300)
 EXAMPLES = Path(__file__).parents[2] / "contrib" / "examples"
@@ -152,3 +152,27 @@ async def test_examples_of_ascend_and_cambricon_run(short_folder):
         assert mib(found["mlu-whole"], "cambricon") == [[24576]]
         assert booked(found["mlu-chooser"], "cambricon") == [[("mlu-1-cambricon-mlu-1", 8192)]]
         assert (mib(found["mixed"], "nvidia"), mib(found["mixed"], "ascend")) == ([[3000], []], [[], [8192]])
+
+
+def sample(text: str, name: str, **labels: str) -> float:
+    """The value of the one sample with these labels."""
+    lines = [line for line in text.splitlines() if line.startswith(name + "{")]
+    (line,) = [line for line in lines if all(f'{key}="{value}"' in line for key, value in labels.items())]
+    return float(line.rpartition(" ")[2])
+
+
+async def test_metrics_show_devices_of_every_vendor_in_bytes(short_folder):
+    async with MixedStage(short_folder / "metrics", [node("n1", "a100x1", npus=1, mlus=1)]) as stage:
+        await stage.submit(pod("mixed", gpu(3000), npu(6000), mlu(4096)))
+        await stage.wait_running("mixed")
+        url = stage.parts["scheduler"].ready_url.replace("/readyz", "/metrics")
+        async with stage.session.get(url) as answer:
+            text = await answer.text()
+        sizes = {CHIP: (CHIP_MIB, 8192), "MLU": (MLU_MIB, 4096)}
+        for kind, (memory, taken) in sizes.items():
+            assert sample(text, "hami_gpu_memory_limit_bytes", device_type=kind, node="n1") == memory << 20
+            assert sample(text, "hami_gpu_memory_allocated_bytes", device_type=kind, node="n1") == taken << 20
+            assert sample(text, "hami_gpu_shared_count", device_type=kind, node="n1") == 1
+        assert sample(text, "hami_gpu_core_allocated_ratio", device_type="MLU") == 25
+        (uuid,) = {uuid for uuid, _ in booked((await stage.pods())["mixed"], "ascend")[1]}
+        assert sample(text, "hami_vgpu_memory_allocated_bytes", device_uuid=uuid, container_index="1") == 8192 << 20

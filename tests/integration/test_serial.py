@@ -12,7 +12,7 @@ from tests.integration.bed import all_end, container, pod, wrong_slices
 
 PODS = 12
 NO_CDI = {"cdi": False, "seed": 1, "resync_seconds": 1.0}
-MODE = "hami.io/agent-mode"
+MODE = "hami.io/agent-mode-nvidia"
 
 
 def crowd(seed: int) -> list[dict]:

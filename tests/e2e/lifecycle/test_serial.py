@@ -40,7 +40,9 @@ def without_cdi(older_runtime: Tools, module_work: Path) -> Iterator[System]:
 
 def mode(system: System) -> str:
     """The agent's mode, from the node's annotation."""
-    return str(system.bed.call("GET", f"/api/v1/nodes/{NODE}")["metadata"]["annotations"].get("hami.io/agent-mode"))
+    return str(
+        system.bed.call("GET", f"/api/v1/nodes/{NODE}")["metadata"]["annotations"].get("hami.io/agent-mode-nvidia")
+    )
 
 
 def test_a_runtime_that_drops_cdi_names_is_noticed(without_cdi: System) -> None:

@@ -39,7 +39,7 @@ KEPT = {
     f"serviceaccounts {NAMESPACE}/default",
 }
 """Objects that `helm uninstall` leaves. docs/how-to/install.md says why, and how to remove them."""
-NODE_ANNOTATIONS = {"hami.io/node-nvidia-register", "hami.io/agent-mode"}
+NODE_ANNOTATIONS = {"hami.io/node-nvidia-register", "hami.io/agent-mode-nvidia"}
 NODE_LABELS = {"hami.io/agent-nvidia"}
 
 
