@@ -119,7 +119,7 @@ CARD = {
     "MLU": Device("", 0, 100, 24576, 100, "MLU", "MLU"),
 }
 """A card of each family."""
-ASKED = {"NVIDIA": (2000, 9000, 20), "Ascend910B4": (8192, 8192, 0), "MLU": (1024, 8192, 20)}
+ASKED = {"NVIDIA": (2000, 9000, 20), "Ascend910B4": (2000, 16000, 5), "MLU": (1024, 8192, 20)}
 """Least and greatest MiB, and greatest percent of cores, of a request and of a running pod."""
 ALL_NVIDIA = (("NVIDIA",),)
 THIRDS = (("NVIDIA",), ("NVIDIA", "Ascend910B4"), ("MLU",))
@@ -194,11 +194,11 @@ def vendors_beside_one(nodes: int, rounds: int) -> list[Figure]:
 
 
 def _alternating(worlds: Sequence[MixedWorld], families: Sequence[str], rounds: int) -> list[list[float]]:
-    """Seconds of each Filter in each world. The worlds take turns every ten calls."""
+    """Seconds of each Filter in each world. The worlds take turns every fifty calls."""
     taken: list[list[float]] = [[] for _ in worlds]
-    for _ in range(0, rounds, 10):
+    for _ in range(0, rounds, 50):
         for world, mine in zip(worlds, taken, strict=True):
-            mine.extend(timings(lambda w=world: w.inventory.filter(w.request(families), w.names), 10))  # type: ignore[misc]
+            mine.extend(timings(lambda w=world: w.inventory.filter(w.request(families), w.names), 50))  # type: ignore[misc]
     return taken
 
 

@@ -1,0 +1,1 @@
+**Metrics.** The cluster dashboard has a variable *Model*, which chooses the cards of one vendor or chip.
