@@ -50,6 +50,7 @@ SUBJECTS: Final = (
     "purity",
     "budget",
     "allocate",
+    "lifecycle",
     "kit",
 )
 """Subjects in the order of the report."""

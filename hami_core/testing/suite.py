@@ -12,6 +12,7 @@ from hami_core.testing.suites.capability import CapabilitySuite
 from hami_core.testing.suites.discovery import DiscoverySuite
 from hami_core.testing.suites.fit import FitSuite
 from hami_core.testing.suites.inventory import InventorySuite
+from hami_core.testing.suites.lifecycle import LifecycleSuite
 from hami_core.testing.suites.placement import PlacementSuite
 from hami_core.testing.suites.purity import PuritySuite
 
@@ -28,6 +29,7 @@ SUITES: tuple[type, ...] = (
     PuritySuite,
     BudgetSuite,
     AllocateSuite,
+    LifecycleSuite,
 )
 
 
@@ -46,8 +48,12 @@ class VendorSuite(
     PuritySuite,
     BudgetSuite,
     AllocateSuite,
+    LifecycleSuite,
 ):
-    """All tests of the kit. Inherit from it and define the fixture ``vendor``, and ``node_side`` if there is one.
+    """All tests of the kit. Inherit from it and define the fixture ``vendor``.
+
+    If the vendor has a node side, define ``node_side`` too. With ``set_health`` and ``leftovers`` the kit also proves
+    that devices may fail and that nothing remains after containers.
 
     Example:
         >>> class TestAcme(VendorSuite):

@@ -27,3 +27,13 @@ class TestAcme(VendorSuite):
                 (folder / name).write_text(value + "\n")
         monkeypatch.setenv("HAMI_ACME_SYSFS", str(tmp_path))
         return AcmeNode()
+
+    @pytest.fixture
+    def set_health(self, tmp_path):
+        """Break or mend a device as the driver shows it: the folder of a broken device is gone."""
+
+        def set_health(device_id: str, healthy: bool) -> None:
+            folder, away = tmp_path / f"acme{int(device_id[-4:])}", tmp_path / f"away-{device_id}"
+            (away.rename(folder) if healthy else folder.rename(away))
+
+        return set_health

@@ -3,20 +3,23 @@
 # ruff: noqa: S101 - these are tests
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hami_core.model import ContainerKind, ContainerRef, NodeFacts, Slice
+import pytest
+
+from hami_core.model import ContainerEdits, ContainerKind, ContainerRef
 from hami_core.plugins.examine import illegal_keys
+from hami_core.testing.scheduling import facts
 from hami_core.testing.suites.case import VendorCase
 
 if TYPE_CHECKING:
-    import pytest
-
     from hami_core.model import Device
     from hami_core.plugins.vendor import LoadedVendor
+    from hami_core.testing.node_run import NodeRun
 
 _SLOT = re.compile(r"(?P<device>.+)-\d+")
 _ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -33,49 +36,77 @@ class AllocateSuite(VendorCase):
         assert devices
         assert node_loaded.discover() == devices
 
-    def test_scheduler_reads_back_what_the_node_advertises(self, node_loaded: LoadedVendor) -> None:
+    def test_scheduler_reads_back_what_the_node_advertises(self, node_run: NodeRun) -> None:
         """From the annotations and capacity of `advertise`, `register` reads the devices that `discover` found."""
-        devices = node_loaded.discover()
-        said = node_loaded.advertise(devices)
-        capacity = {name: str(len(slots)) for name, slots in said.slots.items()}
-        found = node_loaded.register(NodeFacts("node", said.annotations, said.labels, capacity, capacity)) or ()
-        assert [_essence(device) for device in found] == [_essence(device) for device in devices]
+        devices = node_run.loaded.discover()
+        assert [_essence(device) for device in node_run.registered()] == [_essence(device) for device in devices]
 
     def test_slots_are_named_after_their_device(self, node_loaded: LoadedVendor) -> None:
         """Slot ids have HAMi's form ``<uuid>-<k>``. Each device has as many ids as slots."""
         devices = node_loaded.discover()
         said = node_loaded.advertise(devices)
         assert not illegal_keys((*said.annotations, *said.labels)), "advertise: illegal keys of annotations or labels"
-        counts = {family.resources.count for family in node_loaded.families}
-        assert set(said.slots) & counts, f"no slots under any of {sorted(counts)}"
-        for resource, slots in said.slots.items():
-            owners = [match["device"] if (match := _SLOT.fullmatch(slot)) else slot for slot in slots]
-            for device in devices:
-                assert owners.count(device.id) == device.slots, f"{resource}: slots of {device.id}"
+        counts = {family.word: family.resources.count for family in node_loaded.families}
+        for device in devices:
+            resource = counts[device.family]
+            assert resource in said.slots, f"advertise offers no slots of {resource}, the resource of {device.id}"
+            have = sum(_owner(slot) == device.id for slot in said.slots[resource])
+            assert have == device.slots, f"advertise offers {have} slots of {device.id}, discover says {device.slots}"
 
     def test_unhealthy_device_has_unhealthy_slots(self, node_loaded: LoadedVendor) -> None:
-        """`advertise` passes the health of devices on to the kubelet."""
-        devices = [replace(device, healthy=False) for device in node_loaded.discover()]
-        for slots in node_loaded.advertise(devices).slots.values():
-            assert not any(healthy for healthy, _ in slots.values())
+        """`advertise` passes the health of each device on to the kubelet and to the scheduler, and to no other."""
+        devices = node_loaded.discover()
+        for one in devices:
+            health = {device.id: device.healthy and device is not one for device in devices}
+            said = node_loaded.advertise([replace(device, healthy=health[device.id]) for device in devices])
+            for slot, (healthy, _) in [pair for slots in said.slots.values() for pair in slots.items()]:
+                expected = health.get(_owner(slot), healthy)
+                assert healthy == expected, f"slot {slot} is healthy={healthy} while {one.id} is unhealthy"
+            for device in node_loaded.register(facts(said)) or ():
+                assert device.healthy == health[device.id], f"register reads {device.id} as healthy={device.healthy}"
 
-    def test_allocate_answers_the_same_again(self, node_loaded: LoadedVendor) -> None:
+    def test_allocate_serves_what_the_scheduler_books(self, node_run: NodeRun) -> None:
+        """Every pod that the scheduler places gets its devices. `allocate` reads the slices from its annotations."""
+        for given in node_run.containers():
+            assert node_run.allocate(given) != ContainerEdits(), f"allocate gives nothing for {given.slices}"
+
+    def test_allocate_answers_the_same_again(self, node_run: NodeRun) -> None:
         """The agent repeats `allocate` after a crash, a reboot or an upgrade. A running container must not change."""
-        for device in node_loaded.discover():
-            slices = (_slice(device),)
-            assert node_loaded.allocate(slices, _container()) == node_loaded.allocate(slices, _container())
+        for given in node_run.containers():
+            assert node_run.allocate(given) == node_run.allocate(given)
 
-    def test_edits_are_well_formed_and_keep_off_the_host(self, node_loaded: LoadedVendor) -> None:
+    def test_annotations_of_the_pod_grant_nothing(self, node_run: NodeRun) -> None:
+        """Tenants may edit annotations. Only the slices say which devices, and how much of them, a container gets."""
+        keys = {key for family in node_run.loaded.families for key in family.pod_keys}
+        if not keys:
+            pytest.skip("no family declares pod_keys, so allocate sees no annotations")
+        for own, other in node_run.unequal():
+            entitled = _facts(node_run.allocate(own))
+            node_run.release_all()
+            foreign = _facts(node_run.allocate(other)) - entitled
+            node_run.release_all()
+            texts = {*other.devices, *(str(piece.memory_mib) for piece in other.slices), "0", "100", "true", "none"}
+            for claim in [other.container.annotations, *(dict.fromkeys(keys, text) for text in sorted(texts))]:
+                try:
+                    got = node_run.allocate(replace(own, container=replace(own.container, annotations=dict(claim))))
+                except AssertionError:
+                    continue  # a refusal grants nothing
+                finally:
+                    node_run.release_all()
+                gained = _facts(got) & foreign
+                assert not gained, f"allocate for {own.slices} with annotations {dict(claim)} grants {sorted(gained)}"
+
+    def test_edits_are_well_formed_and_keep_off_the_host(self, node_run: NodeRun) -> None:
         """Paths are absolute and names legal. No file of kubelet, runtime or the kernel's controls is mounted."""
-        for device in node_loaded.discover():
-            edits = node_loaded.allocate((_slice(device),), _container())
+        for given in node_run.containers():
+            edits = node_run.allocate(given)
             for name in edits.env:
                 assert _ENV.fullmatch(name), f"environment variable {name!r}"
             for mount in edits.mounts:
                 assert mount.host_path.startswith("/"), mount
                 assert mount.container_path.startswith("/"), mount
-                assert mount.host_path != "/", mount
-                assert not mount.host_path.startswith(_FORBIDDEN), mount
+                assert os.path.normpath(mount.host_path) != "/", mount
+                assert not os.path.normpath(mount.host_path).startswith(_FORBIDDEN), mount
             for node in edits.device_nodes:
                 assert node.path.startswith("/dev/"), node
                 assert set(node.permissions) <= set("rwm"), node
@@ -84,19 +115,19 @@ class AllocateSuite(VendorCase):
                 assert hook.path.startswith("/"), hook
 
     def test_hooks_of_the_node_print_and_change_nothing(
-        self, node_loaded: LoadedVendor, capfd: pytest.CaptureFixture[str]
+        self, node_run: NodeRun, capfd: pytest.CaptureFixture[str]
     ) -> None:
         """The agent's output is its log, so hooks must not print. Other calls share their arguments."""
+        node_loaded, containers = node_run.loaded, node_run.containers()
         devices = node_loaded.discover()
-        container = _container()
         calls: list[tuple[str, partial[Any]]] = [
             ("discover", partial(node_loaded.discover)),
             ("advertise", partial(node_loaded.advertise, list(devices))),
             ("health", partial(node_loaded.health, list(devices))),
-            ("release", partial(node_loaded.release, container)),
             ("tend", partial(node_loaded.tend, {}, {}, {})),
             ("metrics", partial(node_loaded.metrics, {}, {})),
-            *[("allocate", partial(node_loaded.allocate, (_slice(device),), container)) for device in devices],
+            *[("allocate", partial(node_loaded.allocate, given.slices, given.container)) for given in containers],
+            *[("release", partial(node_loaded.release, given.container)) for given in containers],
         ]
         for hook, call in calls:
             capfd.readouterr()
@@ -128,8 +159,20 @@ def _container() -> ContainerRef:
     return ContainerRef("3f1c1b5e-0000-4000-8000-000000000001", "default", "pod", "main", ContainerKind.APP, {}, {})
 
 
-def _slice(device: Device) -> Slice:
-    return Slice(device.id, device.family, device.memory_mib // 2, 0, device.family, device.mode, index=device.index)
+def _owner(slot: str) -> str:
+    """Id of the device that a slot belongs to."""
+    match = _SLOT.fullmatch(slot)
+    return match["device"] if match else slot
+
+
+def _facts(edits: ContainerEdits) -> set[tuple[str, ...]]:
+    """What a container gets, in comparable parts."""
+    return {
+        *(("env", name, value) for name, value in edits.env.items()),
+        *(("mount", mount.host_path, mount.container_path) for mount in edits.mounts),
+        *(("device", node.path, node.host_path) for node in edits.device_nodes),
+        *(("limits", name, repr(content)) for name, content in edits.limits.items()),
+    }
 
 
 def _essence(device: Device) -> tuple[object, ...]:

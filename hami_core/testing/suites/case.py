@@ -17,9 +17,10 @@ from hami_core.plugins.discovery import NODE, VENDORS, Source, installed
 from hami_core.plugins.manager import build_vendor
 from hami_core.plugins.problem import Reporter
 from hami_core.testing import samples
+from hami_core.testing.node_run import NodeRun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from hami_core.model import Device
     from hami_core.plugins.problem import Problem
@@ -70,6 +71,21 @@ class VendorCase:
         return None
 
     @pytest.fixture
+    def new_node_side(self, node_side: object | None) -> Callable[[], object]:
+        """Makes another node-side object on the same machine, as a restart of the agent does."""
+        return type(node_side)
+
+    @pytest.fixture
+    def set_health(self) -> Callable[[str, bool], None] | None:
+        """Breaks (False) or mends (True) the device with an id, as the driver would show it. None: not tested."""
+        return None
+
+    @pytest.fixture
+    def leftovers(self) -> Callable[[], Collection[str]] | None:
+        """Names what `allocate` has made on the node and `release` removes, such as instances. None: not tested."""
+        return None
+
+    @pytest.fixture
     def node_context(self, tmp_path: Path) -> NodeContext:
         """The node that the node side serves, with a folder of its own."""
         return NodeContext("node", tmp_path)
@@ -100,8 +116,25 @@ class VendorCase:
         """Both sides, loaded as the agent loads them."""
         if node_side is None:
             pytest.skip("the node side is not tested: the fixture `node_side` returns None")
+        return self._both(vendor, node_side, reporter, node_context)
+
+    @pytest.fixture
+    def node_run(
+        self,
+        vendor: object,
+        node_loaded: LoadedVendor,
+        new_node_side: Callable[[], object],
+        node_context: NodeContext,
+        reporter: Reporter,
+    ) -> Iterator[NodeRun]:
+        """The node with its agent. At the end every container is released."""
+        run = NodeRun(node_loaded, lambda: self._both(vendor, new_node_side(), reporter, node_context))
+        yield run
+        run.release_all()
+
+    def _both(self, vendor: object, node_side: object, reporter: Reporter, node: NodeContext) -> LoadedVendor:
         both = [(vendor, source_of(vendor, VENDORS)), (node_side, source_of(node_side, NODE))]
-        return self._built(both, reporter, node_context)
+        return self._built(both, reporter, node)
 
     def _built(
         self, objects: Sequence[tuple[object, Source]], reporter: Reporter, node: NodeContext | None = None

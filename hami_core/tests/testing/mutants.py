@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +17,11 @@ from hami_core import (
     Capability,
     ContainerEdits,
     Device,
+    DeviceError,
     DeviceNode,
     Family,
     Grade,
+    HealthChange,
     Mount,
     Reason,
     Request,
@@ -33,6 +36,7 @@ from hami_core import (
 settings.register_profile("quick", phases=(Phase.generate,), report_multiple_bugs=False)
 settings.load_profile("quick")
 
+from hami_core.plugins.hooks import HOOKS  # noqa: E402
 from hami_core.testing import VendorSuite  # noqa: E402
 
 FAMILY = Family(
@@ -65,11 +69,19 @@ class Good:
 
 
 class GoodNode:
+    """Makes an instance for each slice. Its driver is a folder: one file for each broken card and each instance."""
+
     api_version = (1, 0)
+
+    def __init__(self):
+        self.root = Path(os.environ["HAMI_GOOD_ROOT"])
 
     @hookimpl
     def discover(self):
-        return list(DEVICES)
+        return [replace(d, healthy=self.works(d.id)) for d in DEVICES]
+
+    def works(self, device_id):
+        return not (self.root / f"broken-{device_id}").exists()
 
     @hookimpl
     def advertise(self, devices):
@@ -82,8 +94,31 @@ class GoodNode:
         return Advertisement({"hami.io/node-good": json.dumps(register)}, slots={"good.io/npu": slots})
 
     @hookimpl
-    def allocate(self, slices):
-        return ContainerEdits(device_nodes=tuple(DeviceNode(f"/dev/good{s.index}") for s in slices))
+    def health(self, devices):
+        return [HealthChange(d.id, self.works(d.id)) for d in devices]
+
+    @hookimpl
+    def allocate(self, slices, container):
+        owner = f"{container.pod_uid}/{container.container}"
+        nodes = [DeviceNode(f"/dev/good/{self.instance(s, f'{owner}/{i}')}") for i, s in enumerate(slices)]
+        return ContainerEdits({"GOOD_MEMORY": ",".join(str(s.memory_mib) for s in slices)}, device_nodes=tuple(nodes))
+
+    def instance(self, piece, owner):
+        """Find or make the owner's instance on the card."""
+        for file in self.root.glob("G?.*"):
+            if file.read_text() == owner:
+                return file.name
+        free = [f for f in (self.root / f"{piece.device_id}.{number}" for number in range(4)) if not f.exists()]
+        if not free:
+            raise DeviceError(f"{piece.device_id} has no room for another instance")
+        free[0].write_text(owner)
+        return free[0].name
+
+    @hookimpl
+    def release(self, container):
+        for file in self.root.glob("G?.*"):
+            if file.read_text().startswith(f"{container.pod_uid}/{container.container}/"):
+                file.unlink()
 
 
 class TestGood(VendorSuite):
@@ -92,8 +127,25 @@ class TestGood(VendorSuite):
         return Good()
 
     @pytest.fixture
-    def node_side(self):
+    def root(self, tmp_path, monkeypatch):
+        folder = tmp_path / "good"
+        folder.mkdir()
+        monkeypatch.setenv("HAMI_GOOD_ROOT", str(folder))
+        return folder
+
+    @pytest.fixture
+    def node_side(self, root):
         return GoodNode()
+
+    @pytest.fixture
+    def set_health(self, root):
+        return lambda device, healthy: (
+            (root / f"broken-{device}").unlink() if healthy else (root / f"broken-{device}").touch()
+        )
+
+    @pytest.fixture
+    def leftovers(self, root):
+        return lambda: [file.name for file in root.glob("G?.*")]
 
     @pytest.mark.xfail(reason="this class is in no distribution")
     def test_entry_point_names_this_class(self):
@@ -116,14 +168,17 @@ class TestGoodInPairs(TestGood):
         return InPairs()
 
 
-def mutant(name, test, side="vendor", **hooks):
-    """Define a test class for a vendor with other hooks or attributes. ``test`` must fail for it."""
+def mutant(name, test, side="vendor", says="", **changes):
+    """Define a test class for a vendor with other hooks, methods or attributes.
+
+    ``test`` must fail for it, with a text that matches ``says``.
+    """
     base = Good if side == "vendor" else GoodNode
-    changed = {key: hookimpl(value) if callable(value) else value for key, value in hooks.items()}
-    made = type(name, (base,), changed)
-    fixture = pytest.fixture(lambda self: made())
+    hooks = {key: hookimpl(value) if key in HOOKS else value for key, value in changes.items()}
+    made = type(name, (base,), hooks)
+    fixture = pytest.fixture((lambda self: made()) if side == "vendor" else (lambda self, root: made()))
     globals()[f"Test{name}"] = type(
-        f"Test{name}", (TestGood,), {side: fixture, "must_fail": test, "__module__": __name__}
+        f"Test{name}", (TestGood,), {side: fixture, "must_fail": (test, says), "__module__": __name__}
     )
 
 
@@ -235,12 +290,187 @@ mutant(
 
 
 class TestCheat(TestGood):
-    must_fail = "test_no_standard_test_was_replaced_in_silence"
+    must_fail = ("test_no_standard_test_was_replaced_in_silence", "")
 
     def test_register_is_total(self):
         """Replaces a standard test without saying so."""
 
 
 class TestDeleter(TestGood):
-    must_fail = "test_no_standard_test_was_replaced_in_silence"
+    must_fail = ("test_no_standard_test_was_replaced_in_silence", "")
     test_no_device_is_overbooked = None
+
+
+# --- twenty faults of a vendor, each with the report that names it ---------------------------------------------------
+
+
+def second_instance(self, piece, owner):
+    """Make an instance without a look at what the container has."""
+    return GoodNode.instance(self, piece, f"{owner}#{len(list(self.root.iterdir()))}")
+
+
+def in_order_of_calls(self, slices, container):
+    """Give the next card to the next container."""
+    self.given = getattr(self, "given", {})
+    index = self.given.setdefault(container.pod_uid, len(self.given))
+    return ContainerEdits(device_nodes=(DeviceNode(f"/dev/good{index}"),))
+
+
+def remembers_the_fault(self, devices):
+    """Report a failure, and never its end."""
+    self.failed = getattr(self, "failed", set()) | {d.id for d in devices if not self.works(d.id)}
+    return [HealthChange(d.id, d.id not in self.failed) for d in devices]
+
+
+def one_slot_less(self, devices):
+    said = GoodNode.advertise(self, devices)
+    slots = dict(said.slots["good.io/npu"])
+    slots.pop("G1-3", None)
+    return replace(said, slots={"good.io/npu": slots})
+
+
+def until_the_first_bad_card(self):
+    found = []
+    for device in DEVICES:
+        if not self.works(device.id):
+            break
+        found.append(device)
+    return found
+
+
+def believes_the_pod(self, slices, container):
+    card = container.annotations.get("good.io/level") or slices[0].device_id
+    return ContainerEdits(device_nodes=(DeviceNode(f"/dev/good/{card}"),))
+
+
+def numbers_of_this_process(self):
+    """Number the devices anew in each process."""
+    type(self).starts = getattr(type(self), "starts", {})
+    start = type(self).starts.setdefault(id(self), len(type(self).starts))
+    return [replace(d, index=d.index + start) for d in DEVICES]
+
+
+def forgets_what_it_made_before(self, container):
+    for name in getattr(self, "made", {}).pop(f"{container.pod_uid}/{container.container}", ()):
+        (self.root / name).unlink(missing_ok=True)
+
+
+def instance_in_memory(self, piece, owner):
+    name = GoodNode.instance(self, piece, owner)
+    self.made = getattr(self, "made", {})
+    self.made.setdefault(owner.rpartition("/")[0], []).append(name)
+    return name
+
+
+def whole_card(self, container):
+    """Remove every instance of a card that the container used."""
+    for file in list(self.root.glob("G?.*")):
+        if file.exists() and file.read_text().startswith(f"{container.pod_uid}/"):
+            for other in self.root.glob(f"{file.stem}.*"):
+                other.unlink()
+
+
+def all_or_nothing(self, devices):
+    every = all(d.healthy for d in devices)
+    return GoodNode.advertise(self, [replace(d, healthy=every) for d in devices])
+
+
+mutant(
+    "Doubling",
+    "test_nothing_is_made_twice",
+    "node_side",
+    "repeated allocate for pod-1/c0 .* makes G",
+    instance=second_instance,
+)
+mutant(
+    "InOrder",
+    "test_each_container_gets_its_own_devices_in_any_order",
+    "node_side",
+    "allocate for pod-.* depends on the order",
+    allocate=in_order_of_calls,
+)
+mutant(
+    "Hoarding",
+    "test_release_removes_what_allocate_made",
+    "node_side",
+    "release of .* leaves G",
+    release=lambda self: None,
+)
+mutant(
+    "Filling",
+    "test_released_slices_are_given_again",
+    "node_side",
+    "allocate refuses .* no room",
+    release=lambda self: None,
+)
+mutant(
+    "Grudging",
+    "test_broken_device_is_reported_and_comes_back",
+    "node_side",
+    "G0 works again; health",
+    health=remembers_the_fault,
+)
+mutant(
+    "Asleep",
+    "test_broken_device_is_reported_and_comes_back",
+    "node_side",
+    "G0 is broken; health",
+    works=lambda self, device_id: True,
+)
+mutant(
+    "Short",
+    "test_slots_are_named_after_their_device",
+    "node_side",
+    "advertise offers 3 slots of G1, discover says 4",
+    advertise=one_slot_less,
+)
+mutant(
+    "Hiding",
+    "test_broken_device_hides_no_other",
+    "node_side",
+    r"while G0 is broken, \['G1'\] are not",
+    discover=until_the_first_bad_card,
+)
+mutant(
+    "Climbing",
+    "test_edits_are_well_formed_and_keep_off_the_host",
+    "node_side",
+    "/opt/../var/lib/kubelet",
+    allocate=lambda self: ContainerEdits(mounts=(Mount("/opt/../var/lib/kubelet", "/k"),)),
+)
+mutant(
+    "Trusting",
+    "test_annotations_of_the_pod_grant_nothing",
+    "node_side",
+    "annotations .*good.io/level.* grants",
+    allocate=believes_the_pod,
+)
+mutant(
+    "Renumbering",
+    "test_restart_changes_no_answer",
+    "node_side",
+    "after a restart, discover finds other devices",
+    discover=numbers_of_this_process,
+)
+mutant(
+    "Forgetting",
+    "test_release_removes_what_allocate_made",
+    "node_side",
+    "release of .* leaves G",
+    instance=instance_in_memory,
+    release=forgets_what_it_made_before,
+)
+mutant(
+    "Sweeping",
+    "test_release_removes_what_allocate_made",
+    "node_side",
+    "release of .* also removes G",
+    release=whole_card,
+)
+mutant(
+    "Contagious",
+    "test_unhealthy_device_has_unhealthy_slots",
+    "node_side",
+    "slot G1-0 is healthy=False while G0 is unhealthy",
+    advertise=all_or_nothing,
+)
