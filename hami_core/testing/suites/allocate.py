@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from hami_core.model import ContainerEdits, ContainerKind, ContainerRef
 from hami_core.plugins.examine import illegal_keys
@@ -132,7 +133,8 @@ class AllocateSuite(VendorCase):
         for hook, call in calls:
             capfd.readouterr()
             before = repr(call.args)
-            call()
+            with capture_logs():
+                call()
             assert repr(call.args) == before, f"{hook} changes its arguments"
             out, err = capfd.readouterr()
             assert not out + err, f"{hook} prints {(out + err).splitlines()[0]!r}"
