@@ -12,7 +12,7 @@ from hami_core.cli.completion import vendors
 
 @click.command("conformance")
 @click.argument("name", shell_complete=vendors)
-@click.option("--node", is_flag=True, help="Test the node side too; it must find devices on this machine.")
+@click.option("--node", is_flag=True, help="Test the node side too, with this machine's devices. No pod may use them.")
 @click.option("--report", is_flag=True, help="Print JSON.")
 @click.option(
     "--timeout",

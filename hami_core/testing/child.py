@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import inspect
 import json
 import os
 import re
@@ -82,9 +83,9 @@ class Collector:
         left = max(min(self._test_limit_s, self._end - time.monotonic()), 0.1)
         faulthandler.dump_traceback_later(left, exit=True, file=self._stacks)
 
-    def add(self, key: str, suite: str, test: str, outcome: str, detail: str) -> None:
+    def add(self, key: str, suite: str, test: str, outcome: str, detail: str, *, rule: str = "") -> None:
         """Keep a result."""
-        self.results[key] = {"suite": suite, "test": test, "outcome": outcome, "detail": detail}
+        self.results[key] = {"suite": suite, "test": test, "outcome": outcome, "detail": detail, "rule": rule}
         self.write(finished=False)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -93,10 +94,11 @@ class Collector:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
-        self, call: pytest.CallInfo[None]
+        self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Keep the exception's own text: pytest's text contains hypothesis' notes, which fill a screen."""
+        """Keep the rule and the exception's own text: pytest's text contains hypothesis' notes, which fill a screen."""
         report = yield
+        report.sections.append((_RULE, _rule(item)))
         if call.excinfo is not None:
             report.sections.append((_CAUSE, "\n".join(_causes(call.excinfo.value))))
         return report
@@ -118,7 +120,7 @@ class Collector:
 
         suite = standard_tests().get(f"test_{name}".partition("[")[0])
         subject = suite.__name__.removesuffix("Suite").lower() if suite else "kit"
-        self.add(report.nodeid, subject, name, outcome, detail)
+        self.add(report.nodeid, subject, name, outcome, detail, rule=_section(report, _RULE))
 
     def write(self, *, finished: bool) -> None:
         """Write the results so far."""
@@ -133,8 +135,9 @@ class Collector:
 
 
 _CAUSE: Final = "cause"
-_REPEATED: Final = re.compile(r"\nassert not ['\"].*", re.DOTALL)
-"""Pytest's explanation of ``assert not problem, problem``."""
+_RULE: Final = "rule"
+_REPEATED: Final = re.compile(r"\nassert .*", re.DOTALL)
+"""Pytest's explanation after an assertion's own message."""
 
 
 def _test(nodeid: str) -> str:
@@ -152,8 +155,17 @@ def _causes(error: BaseException) -> list[str]:
 def _detail(report: pytest.TestReport) -> str:
     if isinstance(report.longrepr, tuple):
         return str(report.longrepr[2]).removeprefix("Skipped: ")
-    cause = next((text for heading, text in report.sections if heading == _CAUSE), "")
-    return (cause or str(report.longreprtext))[:1500]
+    return (_section(report, _CAUSE) or str(report.longreprtext))[:1500]
+
+
+def _section(report: pytest.TestReport, wanted: str) -> str:
+    return next((text for heading, text in report.sections if heading == wanted), "")
+
+
+def _rule(item: pytest.Item) -> str:
+    """The first paragraph of a test's docstring, on one line."""
+    text = inspect.getdoc(getattr(item, "function", None)) or ""
+    return " ".join(text.partition("\n\n")[0].split()).replace("`", "")
 
 
 def _load_errors(name: str, node: NodeContext | None = None) -> tuple[list[str], tuple[LoadedVendor, ...]]:

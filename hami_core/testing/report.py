@@ -17,7 +17,8 @@ class Result:
         suite: Subject of the test, such as ``admission``.
         test: Name of the test without ``test_``.
         outcome: How the test ended.
-        detail: Why the test failed, was skipped or does not apply.
+        detail: Why the test failed, was skipped or does not apply. A failure names the hook and the example.
+        rule: What the test requires.
 
     Example:
         >>> Result("admission", "test_admission_is_total", "failed", "TypeError: boom").outcome
@@ -28,6 +29,7 @@ class Result:
     test: str
     outcome: Outcome
     detail: str = ""
+    rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class Report:
                 detail = detail.splitlines()[0].partition("; called with")[0] if result.outcome == "failed" else ""
             elif detail:
                 told.add(detail)
-            lines += [f"             {line}" for line in detail.splitlines()]
+            rule = [f"rule: {result.rule}"] if result.rule and result.outcome == "failed" else []
+            lines += [f"             {line}" for line in [*detail.splitlines(), *rule]]
         counts = Counter(result.outcome for result in self.results)
         verdict = "PASSED" if self.passed else "FAILED"
         if self.node_untested:

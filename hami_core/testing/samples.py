@@ -83,7 +83,7 @@ def plain_containers(family: Family) -> st.SearchStrategy[ContainerSpec]:
     optional = {
         names.memory: st.integers(0, 40000),
         names.memory_percentage: st.integers(1, 100),
-        names.cores: st.integers(0, 100),
+        names.cores: st.one_of(st.sampled_from([100, 0]), st.integers(0, 100)),
     }
     limits = st.fixed_dictionaries(
         {names.count: st.integers(1, 4)}, optional={name: amount for name, amount in optional.items() if name}

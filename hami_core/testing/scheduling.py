@@ -96,11 +96,14 @@ class Scheduler:
         booked = self.inventory.book(pod.request, NODE)
         return booked if isinstance(booked, Allocation) else None
 
-    def place(self, family: Family, limits: Mapping[str, str], containers: int = 1) -> tuple[Pod, Allocation] | None:
+    def place(
+        self, family: Family, limits: Mapping[str, str], containers: int = 1, annotations: Mapping[str, str] = EMPTY
+    ) -> tuple[Pod, Allocation] | None:
         """Book a pod whose containers ask for as few devices as the family gives, with these amounts of each."""
         for count in range(1, len(self.devices[family.word]) + 1):
             try:
-                pod = self.admit(*[{**limits, family.resources.count: str(count)}] * containers)
+                each = {**limits, family.resources.count: str(count)}
+                pod = self.admit(*[each] * containers, annotations=annotations)
             except RequestError:
                 continue
             booked = self.book(pod)

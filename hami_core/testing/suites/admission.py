@@ -50,10 +50,24 @@ class AdmissionSuite(VendorCase):
                 loaded.parse_request(container, POD, family)
             assert family.resources.count in str(raised.value)
 
+    @pytest.mark.parametrize("amount", ["-1", "-100Mi", "abc", "1Qx"])
+    def test_impossible_amount_is_refused_by_name(self, loaded: LoadedVendor, amount: str) -> None:
+        """Memory and cores below 0, or text that is no amount, are refused. The error names the resource."""
+        for family in loaded.families:
+            names = family.resources
+            for name in filter(None, (names.memory, names.cores)):
+                container = ContainerSpec("main", ContainerKind.APP, {names.count: "1", name: amount})
+                with pytest.raises(RequestError) as raised:
+                    loaded.parse_request(container, POD, family)
+                assert name in str(raised.value)
+
     @RELAXED
     @given(data=st.data())
     def test_request_is_never_less_than_the_limit(self, loaded: LoadedVendor, data: st.DataObject) -> None:
-        """A vendor may round up. A smaller amount points to a wrong unit: amounts are MiB and percent."""
+        """A vendor may round up. A smaller amount points to a wrong unit: amounts are MiB and percent.
+
+        The memory limit counts units of ``memory_factor`` MiB.
+        """
         family = data.draw(st.sampled_from(loaded.families))
         container = data.draw(samples.plain_containers(family))
         try:
@@ -66,7 +80,8 @@ class AdmissionSuite(VendorCase):
         assert request is not None, said
         assert request.count >= limits[names.count], said
         assert request.cores >= limits.get(names.cores, 0), said
-        memory, percent = limits.get(names.memory, 0), limits.get(names.memory_percentage, 0)
+        memory = limits.get(names.memory, 0) * max(family.memory_factor, 1)
+        percent = limits.get(names.memory_percentage, 0)
         assert request.memory_mib >= memory, f"less memory than asked for: {said}"
         if percent and not request.memory_mib:
             assert (request.memory_percent or 0) >= percent, f"less memory than asked for: {said}"

@@ -23,11 +23,11 @@ from hami_core import (
     Grade,
     HealthChange,
     Mount,
+    PodFacts,
     Reason,
     Request,
     Resources,
     SelectorKeys,
-    Slice,
     Support,
     hookimpl,
 )
@@ -38,6 +38,7 @@ settings.load_profile("quick")
 
 from hami_core.plugins.hooks import HOOKS  # noqa: E402
 from hami_core.testing import VendorSuite  # noqa: E402
+from hami_core.vendorkit import default_parse_request  # noqa: E402
 
 FAMILY = Family(
     word="GOOD",
@@ -228,11 +229,6 @@ mutant(
     custom_filter=lambda self, request: Reason("S") if request.cores < 50 else None,
 )
 mutant("Twins", "test_mask_agrees_with_the_filter", fit_mask=lambda self, columns: columns["used_slots"] < 2)
-mutant(
-    "Greedy",
-    "test_booked_slice_stays_on_its_device",
-    account=lambda self, piece: Slice(piece.device_id, "GOOD", 90000, 0),
-)
 mutant("Choosy", "test_choice_is_among_the_candidates", choose=lambda self: (7,))
 
 
@@ -301,7 +297,7 @@ class TestDeleter(TestGood):
     test_no_device_is_overbooked = None
 
 
-# --- twenty faults of a vendor, each with the report that names it ---------------------------------------------------
+# --- faults on the node side, each with the report that names it ------------------------------------------------------
 
 
 def second_instance(self, piece, owner):
@@ -473,4 +469,139 @@ mutant(
     "node_side",
     "slot G1-0 is healthy=False while G0 is unhealthy",
     advertise=all_or_nothing,
+)
+
+
+# --- faults on the scheduler side, each with the report that names it -------------------------------------------------
+
+
+def own_ledger(self, device):
+    """Keep an account of what is booked, and learn of no pod that ended."""
+    self.booked = [*getattr(self, "booked", ()), device.device.id]
+    return Reason("Full") if self.booked.count(device.device.id) > 4 else None
+
+
+def only_the_use_list(self, request, device_id):
+    wanted = request.annotations.get("good.io/use", "")
+    return Reason("CardUuidMismatch") if wanted and device_id not in wanted.split(",") else None
+
+
+def without_sign(self, container):
+    limits = {name: amount.lstrip("-") for name, amount in container.limits.items()}
+    return default_parse_request(replace(container, limits=limits), PodFacts("n", "p", "u"), FAMILY)
+
+
+def in_units(factor):
+    """Read memory in units of so many MiB, whatever the family says."""
+
+    def parse_request(self, container, pod):
+        return default_parse_request(container, pod, replace(FAMILY, memory_factor=factor))
+
+    return parse_request
+
+
+def more_each_time(self, piece):
+    self.booked = getattr(self, "booked", 0) + 1
+    return replace(piece, memory_mib=piece.memory_mib + self.booked)
+
+
+def alternating(self, request, candidates):
+    self.turn = not getattr(self, "turn", False)
+    places = tuple(range(len(candidates)))
+    return (places if self.turn else places[::-1])[: request.count]
+
+
+def numbered_by_call(self, node):
+    self.calls = getattr(self, "calls", 0) + 1
+    return [replace(DEVICES[0], id=f"G{self.calls}")] if node.annotations else None
+
+
+def with_commas(self, node):
+    return [replace(d, id=f"G,{d.index}") for d in DEVICES] if node.annotations else None
+
+
+mutant(
+    "Leaking",
+    "test_emptied_node_takes_the_same_pods_again",
+    says="pods of GOOD with .* fit, then .* on the same node",
+    account=own_ledger,
+)
+mutant(
+    "Overselling",
+    "test_booked_slice_stays_on_its_device",
+    says="90000 <= 16384",
+    account=lambda self, piece: replace(piece, memory_mib=90000),
+)
+mutant(
+    "Stingy",
+    "test_booked_amounts_are_those_asked_for",
+    says="became Slice.*, less than",
+    account=lambda self, piece: replace(piece, memory_mib=piece.memory_mib // 2),
+)
+mutant(
+    "Crowding",
+    "test_whole_device_is_not_shared",
+    says="GOOD-. is whole for Request.*, and has",
+    account=lambda self, piece: replace(piece, cores=0),
+)
+mutant("Halfdeaf", "test_uuid_selectors_select", says="good.io/nouse", check_uuid=only_the_use_list)
+mutant(
+    "Straying",
+    "test_pods_get_only_devices_that_they_select",
+    says="a pod with .*good.io/.* gets",
+    check_uuid=lambda self: None,
+    check_type=lambda self: None,
+)
+mutant("Unsigned", "test_impossible_amount_is_refused_by_name", says="DID NOT RAISE", parse_request=without_sign)
+mutant(
+    "Coarse",
+    "test_request_is_never_less_than_the_limit",
+    says="less memory than asked for",
+    families=lambda self: [replace(FAMILY, memory_factor=256)],
+    parse_request=in_units(1),
+)
+mutant(
+    "Large",
+    "test_all_memory_of_a_device_can_be_asked_for",
+    says="a pod with .*good.io/memory.* does not fit",
+    parse_request=in_units(256),
+)
+mutant("Inflating", "test_quota_counts_what_is_booked", says="limits.good.io/memory=.* admits", account=more_each_time)
+mutant("Wavering", "test_choice_is_well_formed_whatever_the_links", says="choose answers .*, then", choose=alternating)
+mutant(
+    "Usurping",
+    "test_annotations_at_bind_are_the_vendors_own",
+    says="writes hami.io/vgpu-node",
+    patch_annotations=lambda self: {"hami.io/vgpu-node": "other"},
+)
+mutant(
+    "Squatting",
+    "test_annotations_at_bind_are_the_vendors_own",
+    says="reserved for Kubernetes",
+    patch_annotations=lambda self: {"x.kubernetes.io/devices": "1"},
+)
+mutant(
+    "Bloated",
+    "test_annotations_at_bind_are_the_vendors_own",
+    says="writes 20009 bytes",
+    patch_annotations=lambda self: {"good.io/x": "x" * 20000},
+)
+mutant("Renaming", "test_same_node_gives_the_same_devices", says="id='G.'.* != ", register=numbered_by_call)
+mutant(
+    "Peeking",
+    "test_hooks_touch_nothing_but_their_arguments",
+    says="patch_annotations touches os.environ",
+    patch_annotations=lambda self: {"good.io/home": os.environ.get("HOME", "")},
+)
+mutant(
+    "Editing",
+    "test_hooks_leave_their_arguments_alone",
+    says="custom_filter changes its arguments",
+    custom_filter=lambda self, request: request.annotations.update(x="y"),
+)
+mutant(
+    "Punctuated",
+    "test_bound_pod_can_be_read_back",
+    says="device at 0: 'G,.' .* cannot be written",
+    register=with_commas,
 )

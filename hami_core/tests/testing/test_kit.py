@@ -100,3 +100,13 @@ def test_report_gives_a_cause_in_full_only_once():
     text = str(Report("v", "d", "1", "1.0", results, {}))
     assert text.count("answered bool") == 2
     assert text.count("called with x=1") == 1
+
+
+def test_report_of_a_failure_says_the_rule():
+    failed = Result("lifecycle", "nothing_is_made_twice", "failed", "allocate makes two", "What it made, it must find.")
+    lines = str(Report("v", "d", "1", "1.0", (failed,), {})).splitlines()
+    assert [line.strip() for line in lines[2:5]] == [
+        "failed   nothing is made twice",
+        "allocate makes two",
+        "rule: What it made, it must find.",
+    ]
