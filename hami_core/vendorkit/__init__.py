@@ -1,4 +1,4 @@
-"""Functions that vendors share: requests, selectors, rounding, templates, registers, locks. Public and pure.
+"""Functions that vendors share: requests, selectors, rounding, templates, groups, registers, locks. Public and pure.
 
 Each function follows the rule that HAMi has for most vendors. A vendor with another rule writes its own hook and may
 call these functions in it. `hami_core.vendorkit.node` has what the node side needs.
@@ -6,6 +6,7 @@ call these functions in it. `hami_core.vendorkit.node` has what the node side ne
 
 from __future__ import annotations
 
+from hami_core.vendorkit.groups import group_by, largest_first, whole_groups
 from hami_core.vendorkit.locks import (
     CONTENTION,
     NODE_LOCK_KEY,
@@ -42,7 +43,7 @@ from hami_core.vendorkit.selectors import default_check_type, default_check_uuid
 from hami_core.vendorkit.templates import Template, smallest_template, template_named_for
 from hami_core.wire.node import Liveness, format_requesting, judge_handshake
 from hami_core.wire.quantity import parse_amount, parse_bool_go, parse_whole
-from hami_core.wire.reasons import CARD_TYPE_MISMATCH, CARD_UUID_MISMATCH, MIG_INFEASIBLE
+from hami_core.wire.reasons import CARD_TYPE_MISMATCH, CARD_UUID_MISMATCH, MIG_INFEASIBLE, TOO_FEW_CARDS
 
 __all__ = [
     "CARD_TYPE_MISMATCH",
@@ -53,6 +54,7 @@ __all__ = [
     "NODE_LOCK_TIMEOUT",
     "PROTOCOL_HAMI",
     "PROTOCOL_TIME",
+    "TOO_FEW_CARDS",
     "Liveness",
     "LockVerdict",
     "NodeLock",
@@ -69,9 +71,11 @@ __all__ = [
     "format_lock",
     "format_requesting",
     "format_time_lock",
+    "group_by",
     "is_zero_beside_amounts",
     "judge_handshake",
     "judge_lock",
+    "largest_first",
     "may_release",
     "memory_of",
     "mode_accepted",
@@ -87,4 +91,5 @@ __all__ = [
     "round_up_to",
     "smallest_template",
     "template_named_for",
+    "whole_groups",
 ]
