@@ -28,7 +28,6 @@ LATER: dict[str, str] = {
     "vendors/sharedRegion.v1.deviceUtilization": _REGION,
     "vendors/sharedRegion.v1.procSlot": _REGION,
     # other vendors
-    "ascend910c_pairs": "Ascend: templates and pairs",
     "aws_select": "vendor AWS Neuron",
     "aws_split_cores": "vendor AWS Neuron",
     "enflame_profile": "vendor Enflame",

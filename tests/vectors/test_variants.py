@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.vectors
 
 ANSWERS = {
+    "ascend910c_pairs": ["fit", "pick_set", "reason_contains"],
     "check_type": ["ok"],
     "check_uuid": ["ok"],
     "collapse": ["effective", "app_only"],

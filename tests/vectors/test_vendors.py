@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hami_ascend import Ascend, AscendConfig, Chip
+from hami_ascend import Ascend, AscendConfig, Chip, topology
 from hami_ascend.admission import POD_MODE, asked_of
 from hami_ascend.node import slots_of
 from hami_ascend.plugin import NODE_MODE
@@ -15,17 +15,23 @@ from hami_cambricon.plugin import ASSIGNED_VENDOR_SPELLING
 from hami_nvidia import rules
 
 from hami_core.errors import RequestError
+from hami_core.inventory.nodes import FamilyDevices
 from hami_core.model import (
     Allocation,
     ContainerKind,
+    ContainerRequest,
     ContainerSlices,
     ContainerSpec,
     Device,
     Family,
     NodeFacts,
     PodFacts,
+    PodRequest,
+    Request,
     Slice,
 )
+from hami_core.placement import Plan, place
+from hami_core.plugins import load
 from hami_core.vendorkit import template_named_for
 from hami_core.wire import keys, pod
 
@@ -218,6 +224,24 @@ def test_super_pod_requests_are_admitted_in_pairs(case: Case) -> None:
     assert mutation is not None
     for before, after in ((spec.limits, mutation.limits), (spec.requests, mutation.requests)):
         assert {**before, **after}[family.resources.count] == str(case["out"])
+
+
+@pytest.mark.parametrize("case", cases("ascend910c_pairs"))
+def test_910c_npus_are_given_in_pairs(case: Case) -> None:
+    word, count = "Ascend910C", case.get("nums", 1)
+    npus = [Device(str(i), i, 4, 65536, 20, word, word) for i in case.get("indexes", [])]
+    rules = {rule.family.word: rule for rule in load({}, only=["ascend"]).rules()}
+    wanted = PodRequest("u", "ns", "p", (ContainerRequest("c", ContainerKind.APP, (Request(word, count),)),))
+    placed = place("n1", {word: FamilyDevices(npus).cards()}, Plan(wanted, rules))
+    refused = () if isinstance(placed, Allocation) else (placed.short,)
+    case.verdict("fit", not refused, *refused)
+    assert case.get("reason_contains", "") in "".join(refused)
+    if isinstance(placed, Allocation) and "pick_set" in case:
+        assert {int(piece.device_id) for piece in placed.containers[0].slices} == set(case["pick_set"])
+
+
+def test_ascend_network_weight_matches_hami() -> None:
+    assert value("vendors/ascend.scoreWeight") == topology.NETWORK_WEIGHT
 
 
 def test_ascend_annotation_names_match_hami() -> None:

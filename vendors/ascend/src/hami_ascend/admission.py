@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from hami_ascend.topology import PAIRED_WORD
 from hami_core import RequestError
 from hami_core.vendorkit import amount_of, memory_of, quantity_of, smallest_template
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 POD_MODE: Final = "huawei.com/vnpu-mode"
 """Pod annotation; the value ``hami-core`` asks for soft split."""
 SOFT: Final = "hami-core"
-_PAIRED_WORD: Final = "Ascend910C"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ def asked_of(container: ContainerSpec, chip: Chip, *, soft: bool) -> Asked | Non
 
 def _completed(container: ContainerSpec, chip: Chip, count: int) -> int:
     """The count after super-pod rules. A super pod gives NPUs in pairs: 1 becomes 2, other odd counts are refused."""
-    if not chip.super_pod or chip.common_word != _PAIRED_WORD or count % 2 == 0:
+    if not chip.super_pod or chip.common_word != PAIRED_WORD or count % 2 == 0:
         return count
     if count == 1:
         return 2
     raise _refusal(
-        container, f"{_PAIRED_WORD} device request must be 1 or 2*n, got {count}", f"ask for {count - 1} or {count + 1}"
+        container, f"{PAIRED_WORD} device request must be 1 or 2*n, got {count}", f"ask for {count - 1} or {count + 1}"
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from hami_ascend.admission import POD_MODE, SOFT, asked_of
 from hami_ascend.config import AscendConfig
+from hami_ascend.topology import NETWORKED_PREFIX, PAIRED_WORD, choose_modules, choose_networks, network_score
 from hami_core import (
     Capability,
     DoctorNotes,
@@ -34,7 +35,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hami_ascend.config import Chip
-    from hami_core import Allocation, ContainerSpec, Device, DeviceKind, NodeFacts, PodFacts, Request, Slice
+    from hami_core import (
+        Allocation,
+        ContainerSpec,
+        Device,
+        DeviceKind,
+        DeviceUsage,
+        NodeFacts,
+        PodFacts,
+        Request,
+        Slice,
+    )
 
 NODE_MODE: Final = "hami-vnpu-core"
 """Node annotation, ``true`` or ``false``: whether the node's plugin shares NPUs in software."""
@@ -51,7 +62,7 @@ CAPABILITIES: Final[Mapping[Capability, Grade]] = {
     Capability.TYPE_SELECTORS: Grade(Support.UNSUPPORTED, "each chip has resource names of its own"),
     Capability.UUID_SELECTORS: Grade(Support.FULL),
     Capability.NUMA_BINDING: Grade(Support.UNSUPPORTED, "the node does not report NUMA nodes"),
-    Capability.TOPOLOGY: Grade(Support.PLANNED, "pairs of the 910C and network groups of the 910 family"),
+    Capability.TOPOLOGY: Grade(Support.FULL),
     Capability.HARDWARE_PARTITIONS: Grade(Support.PARTIAL, f"vNPU sizes are resolved and booked; {_THEIRS}"),
     Capability.QUOTA: Grade(Support.FULL),
     Capability.NODE_AGENT: Grade(Support.PLANNED, "the Ascend device plugin of HAMi serves the devices"),
@@ -154,6 +165,26 @@ class Ascend:
         return default_check_uuid(request, device_id, self._of(request.family))
 
     @hookimpl
+    def choose(self, request: Request, candidates: tuple[DeviceUsage, ...]) -> tuple[int, ...] | Reason | None:
+        """Pick whole modules of a 910C, and NPUs of one network of the other chips of the 910 family."""
+        if request.family == PAIRED_WORD:
+            return choose_modules(request, candidates)
+        return choose_networks(request, candidates)
+
+    @hookimpl
+    def score_node(self, node: NodeFacts, allocation: Allocation, policy: str) -> float:
+        """Prefer nodes whose NPUs would be in one network. Under ``spread`` the smallest score wins, so it is negative.
+
+        HAMi adds the same number under every policy. Under ``spread`` it so prefers the nodes with the worst networks.
+        """
+        score = sum(
+            network_score(node.annotations.get(self._of(word).register_key, "[]"), allocation, word)
+            for word in allocation.families
+            if word in self._chips and word.startswith(NETWORKED_PREFIX)
+        )
+        return -score if policy == "spread" else score
+
+    @hookimpl
     def patch_annotations(self, pod: PodFacts, allocation: Allocation) -> Mapping[str, str]:
         """Annotations for HAMi's Ascend device plugin: the time, and devices with vNPU size, memory and cores."""
         soft = _is_soft_pod(pod.annotations)
@@ -188,6 +219,8 @@ def _family(chip: Chip) -> Family:
         pod_keys=(POD_MODE,),
         uuid_selectors=(SelectorKeys(f"hami.io/use-{word}-uuid", f"hami.io/no-use-{word}-uuid"),),
         memory_factor=chip.memory_factor or 1,
+        choose_policies=None if word.startswith(NETWORKED_PREFIX) else frozenset(),
+        choose_is_preference=word != PAIRED_WORD,
         capabilities=CAPABILITIES,
         doctor=DOCTOR,
     )
