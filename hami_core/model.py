@@ -156,6 +156,10 @@ class Family:
         handshake_key: Node annotation for HAMi's liveness handshake; empty: the family has none.
         foreign_lock: Node annotation by which HAMi's own plugin for the family finds its pod, and which it removes.
             Bind locks it on nodes that our agent does not serve. Empty: there is no such plugin.
+        mode_key: Pod annotation in which Bind writes the `Slice.mode` of the pod's slices, of the form
+            ``hami.io/…-allocated``, so that users can't set it and the signature covers it. If the family has one,
+            hooks see how present containers share a device (`DeviceKind.shared_as`, `DeviceUsage.slices`). Empty: modes
+            are not kept.
         pod_keys: Pod annotations that the family's hooks may read. They see these and the selectors below, no others.
         uuid_selectors: Annotation pairs that choose devices by id. A device must pass all pairs.
         type_selectors: Annotation pairs that choose devices by model. A device must pass all pairs.
@@ -199,6 +203,7 @@ class Family:
     register_key: str = ""
     handshake_key: str = ""
     foreign_lock: str = ""
+    mode_key: str = ""
     pod_keys: tuple[str, ...] = ()
     uuid_selectors: tuple[SelectorKeys, ...] = ()
     type_selectors: tuple[SelectorKeys, ...] = ()
@@ -260,10 +265,12 @@ class DeviceKind:
         mode: Sharing mode.
         whole_only: `Device.whole_only`.
         whole_mib: `Device.usable_mib` of a device that is ``whole_only``; 0 for others.
+        shared_as: The modes of the containers that share the device now (`Slice.mode`), sorted and joined by commas;
+            empty if no container uses it, or its family has no ``mode_key``.
 
     Example:
         >>> Device("ACME-0", 0, 10, 32768, 100, "Acme-X1", "ACME").kind
-        DeviceKind(family='ACME', type='Acme-X1', mode='', whole_only='', whole_mib=0)
+        DeviceKind(family='ACME', type='Acme-X1', mode='', whole_only='', whole_mib=0, shared_as='')
     """
 
     family: str
@@ -271,6 +278,7 @@ class DeviceKind:
     mode: str = ""
     whole_only: str = ""
     whole_mib: int = 0
+    shared_as: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +353,8 @@ class DeviceUsage:
         used_cores: Percent in use.
         pods: The pods that use it, as ``namespace/name``.
         mig_in_use: Placements of the booked MIG instances.
+        slices: The slices booked on it, if its family has a ``mode_key``. An init container's slice is among them until
+            all init containers have ended.
 
     Example:
         >>> card = Device("ACME-0", 0, 10, 32768, 100, "Acme-X1", "ACME")
@@ -359,6 +369,7 @@ class DeviceUsage:
     used_cores: int = 0
     pods: tuple[str, ...] = ()
     mig_in_use: tuple[MigPlacement, ...] = ()
+    slices: tuple[Slice, ...] = ()
 
 
 # --- what is asked for -------------------------------------------------------------------------------------------
@@ -431,6 +442,8 @@ class Request:
         askers: How many containers of the pod ask for this family. The core sets it after `parse_request`.
         numa_bind: Whether all devices must be on one NUMA node.
         custom: The vendor's own data, which the core does not read.
+        mode: How the container shares its devices, the same for all containers of a pod; it becomes `Slice.mode`. An
+            empty mode is the device's.
 
     Example:
         >>> half = Request("ACME", count=2, memory_percent=50)
@@ -449,6 +462,7 @@ class Request:
     askers: int = 1
     numa_bind: bool = False
     custom: Mapping[str, Any] = field(default_factory=_empty)
+    mode: str = ""
 
     def memory_on(self, usable_mib: int) -> int:
         """MiB that this request takes on a device. As in HAMi, an amount wins over a percentage, which rounds down.
@@ -509,6 +523,13 @@ class PodRequest:
         return tuple(dict.fromkeys(r.family for c in self.containers for r in c.requests))
 
 
+UNKNOWN_MODE: Final = "unknown"
+"""Mode of a slice in a family with a ``mode_key`` if the pod has no such annotation, or not our signature over it.
+
+HAMi's scheduler writes no such annotation, and a tenant can edit the annotations of its pods.
+"""
+
+
 # --- what is given -----------------------------------------------------------------------------------------------
 
 
@@ -522,7 +543,8 @@ class Slice:
         memory_mib: Memory limit in MiB; 0: no limit.
         cores: Limit in percent of the device's compute; 0: no limit.
         type: The type field of the allocation's entry, normally the common word.
-        mode: Sharing mode of the device at the time of booking.
+        mode: How the container shares the device: the request's mode, or else the device's at the time of booking.
+            `UNKNOWN_MODE` in an allocation that does not say so reliably.
         slots: Number of slots booked, normally 1.
         index: The device's ordinal; -1: unknown, since allocations on the wire do not carry it.
         mig_profile: Profile of the reserved MIG instance, if any.

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hami_core.inventory.nodes import FamilyDevices
 from hami_core.placement.pod_usage import Amounts, amounts_by_family
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def repair_nodes(nodes: Mapping[str, Node], ledger: Ledger, cluster: Cluster) ->
 
 
 def _node_drift(name: str, node: Node, ledger: Ledger) -> int:
-    fresh = {word: FamilyDevices(family.devices) for word, family in node.families.items()}
+    fresh = {word: family.empty() for word, family in node.families.items()}
     for entry in ledger.on(name):
         for use in entry.uses:
             if use.family in fresh:

@@ -58,6 +58,7 @@ class Inventory:
         self._cluster = Cluster(self.rules)
         self._search = Search(self._cluster, self._nodes)
         self._changed: set[str] = set()
+        self._keeping_slices = frozenset(word for word, rule in self.rules.items() if rule.family.mode_key)
 
     # --- nodes -------------------------------------------------------------------------------------------------
 
@@ -72,7 +73,11 @@ class Inventory:
                 device is not registered: Filter answers ``node unregistered`` for it.
             closed: Whether the node takes no new pods, because a vendor's `register` failed. Its pods keep counting.
         """
-        families = {word: FamilyDevices(given) for word, given in devices.items() if given}
+        families = {
+            word: FamilyDevices(given, keeps_slices=word in self._keeping_slices)
+            for word, given in devices.items()
+            if given
+        }
         old = self._nodes.get(facts.name)
         if old is not None and _same_devices(old.families, families):
             old.facts = facts
@@ -398,19 +403,20 @@ class Inventory:
             if self.quota.refusal(entry.booking.namespace, word, *amounts) is not None:
                 return False
         plan = Plan(entry.request, self.rules, self.defaults)
-        if any(ask.custom is not None or ask.may_refuse_combinations for asks in plan.asks for ask in asks):
+        if any(ask.must_be_asked_again for asks in plan.asks for ask in asks):
             return False  # the vendor's rules have to be asked again, which only placing the pod does
         return self._rules_allow(entry, node, plan)
 
     def _rules_allow(self, entry: Entry, node: Node, plan: Plan) -> bool:
-        """Whether the rules about exclusive and mutex cards allow exactly these slices now."""
+        """Whether the rules about exclusive and mutex cards, and about modes, allow exactly these slices now."""
         for container, asks in zip(entry.booking.allocation.containers, plan.asks, strict=True):
             for ask in asks:
                 family = node.families[ask.rules.family.word]
                 for piece in container.slices:
-                    if piece.family == ask.rules.family.word and not ask.may_share(
-                        family.cards()[family.positions[piece.device_id]]
-                    ):
+                    if piece.family != ask.rules.family.word:
+                        continue
+                    card = family.cards()[family.positions[piece.device_id]]
+                    if not ask.may_share(card) or ask.type_refusal(card.kind) is not None:
                         return False
         return True
 
@@ -425,7 +431,7 @@ class Inventory:
         return place(name, node.cards(request.families), Plan(request, self.rules, self.defaults), self.quota)
 
     def _entry(self, booking: Booking, *, init_done: bool = False) -> Entry:
-        taken = uses(booking.allocation.containers, init_done=init_done)
+        taken = uses(booking.allocation.containers, init_done=init_done, keep_slices=self._keeping_slices)
         policy = booking.device_policy or self.defaults.device_policy
         return Entry(booking, self.defaults.keep_idle_only and device_order(policy).idle_only, taken, init_done)
 

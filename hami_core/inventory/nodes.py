@@ -6,15 +6,15 @@ Here the sums are plain integers. The columns of `hami_core.inventory.table` hol
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from hami_core.model import DeviceUsage
-from hami_core.placement.card import Card
+from hami_core.placement.card import Card, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hami_core.model import Device, MigPlacement, NodeFacts
+    from hami_core.model import Device, DeviceKind, DeviceUsage, MigPlacement, NodeFacts, Slice
     from hami_core.placement.pod_usage import Use
 
 
@@ -28,6 +28,10 @@ class FamilyDevices:
     A device that is listed twice counts once, at its first place. A device in MIG mode may hold a slice without an
     instance, and a device in another mode an instance. Then its free part is unknown, so it takes no new pods until
     that slice has ended.
+
+    Args:
+        devices: The devices as their node registers them.
+        keeps_slices: Whether the family has a ``mode_key``, so that rules see the slices on each device.
     """
 
     __slots__ = (
@@ -39,12 +43,13 @@ class FamilyDevices:
         "mig",
         "pods",
         "positions",
+        "slices",
         "slots",
         "totals",
         "used",
     )
 
-    def __init__(self, devices: Iterable[Device]) -> None:
+    def __init__(self, devices: Iterable[Device], *, keeps_slices: bool = False) -> None:
         unique: dict[str, Device] = {}
         for device in devices:
             unique.setdefault(device.id, device)
@@ -61,6 +66,7 @@ class FamilyDevices:
         self.cores = [0] * len(self.devices)
         self.mig: list[tuple[MigPlacement, ...]] = [()] * len(self.devices)
         self.pods: list[tuple[str, ...]] = [()] * len(self.devices)
+        self.slices: list[tuple[Slice, ...]] | None = [()] * len(self.devices) if keeps_slices else None
         self._mixed_mig = [0] * len(self.devices)
         self._keeping_off = [0] * len(self.devices)
 
@@ -74,6 +80,15 @@ class FamilyDevices:
         So a pod that shares a device gains nothing when it names the policy later.
         """
         return self._keeping_off[position] > 0 and len(self.pods[position]) == 1
+
+    def kind(self, position: int) -> DeviceKind:
+        """A device's kind, with the modes in which containers share it now."""
+        device = self.devices[position]
+        return kind_of(device, self.slices[position]) if self.slices and self.slices[position] else device.kind
+
+    def empty(self) -> FamilyDevices:
+        """The same devices with nothing booked."""
+        return FamilyDevices(self.devices, keeps_slices=self.slices is not None)
 
     def apply(self, use: Use, pod: str, sign: int, *, keeps_off: bool = False) -> int:
         """Add (+1) or remove (-1) a pod's usage of a device.
@@ -104,6 +119,9 @@ class FamilyDevices:
         else:
             self.mig[position] = _without(self.mig[position], use.mig)
             self.pods[position] = _without(self.pods[position], (pod,))
+        if self.slices is not None:
+            held = self.slices[position]
+            self.slices[position] = held + use.slices if sign > 0 else _without(held, use.slices)
         return position
 
     def has_room(self, use: Use) -> bool:
@@ -121,7 +139,8 @@ class FamilyDevices:
 
     def cards(self) -> list[Card]:
         """Fresh cards to place a pod on."""
-        sums = zip(self.slots, self.memory, self.cores, self.mig, self.pods, strict=True)
+        slices = repeat(None) if self.slices is None else self.slices
+        sums = zip(self.slots, self.memory, self.cores, self.mig, self.pods, slices)  # noqa: B905 - `repeat` has no end
         cards = [Card(self._now(i), i, *row) for i, row in enumerate(sums)]
         if any(self._keeping_off):
             for card in cards:
@@ -130,12 +149,7 @@ class FamilyDevices:
 
     def usage(self) -> list[DeviceUsage]:
         """The devices with their sums."""
-        return [
-            DeviceUsage(
-                self._now(i), self.slots[i], self.memory[i], self.cores[i], tuple(sorted(self.pods[i])), self.mig[i]
-            )
-            for i in range(len(self.devices))
-        ]
+        return [replace(card.usage(), pods=tuple(sorted(card.pods))) for card in self.cards()]
 
     def _now(self, position: int) -> Device:
         device = self.devices[position]
@@ -144,7 +158,8 @@ class FamilyDevices:
     def sums(self) -> tuple[Sequence[object], ...]:
         """Everything that `apply` changes, in a form that does not depend on the order of bookings."""
         mig = [sorted(placements, key=_extent) for placements in self.mig]
-        return self.slots, self.memory, self.cores, self.used, self._mixed_mig, self._keeping_off, mig
+        slices = [sorted(map(repr, held)) for held in self.slices or ()]
+        return self.slots, self.memory, self.cores, self.used, self._mixed_mig, self._keeping_off, mig, slices
 
 
 _T = TypeVar("_T")

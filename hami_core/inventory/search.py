@@ -145,7 +145,8 @@ class Query:
             fitting = failed == 0
             before = staying.get(word, 0)
             fits = columns.fits(ask, fitting)
-            if self._vendor_accounted is not None:  # one fitting card may serve a request for several
+            if self._vendor_accounted is not None and ask.rules.family.account_modes is not None:
+                # one fitting card may serve a request for several
                 fits |= self._vendor_accounted & (counted(fitting) > 0)
             possible &= fits
             if before:

@@ -139,7 +139,7 @@ class Table:
             self.vendor_accounted[column] = modes is None or any(device.mode in modes for device in devices)
         self.numas.update(device.numa for device in devices)
         whole = {
-            "kind": [self._number(d.kind) for d in devices],
+            "kind": [self._number(family.kind(at)) for at in range(len(devices))],
             "total_memory": [d.memory_mib for d in devices],
             "usable_memory": [d.usable_mib for d in devices],
             "total_cores": [d.cores for d in devices],
@@ -182,6 +182,8 @@ class Table:
         self.free_memory[at, column] = _clamp(device.memory_mib - memory)
         self.free_cores[at, column] = _clamp(device.cores - cores)
         self.static[at, column] = self._static(family, at)
+        if family.slices is not None:
+            self.kind[at, column] = self._number(family.kind(at))
 
     def _number(self, kind: DeviceKind) -> int:
         number = self._kind_number.get(kind)

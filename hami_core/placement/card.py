@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hami_core.model import DeviceUsage
+from hami_core.model import UNKNOWN_MODE, DeviceUsage
 
 if TYPE_CHECKING:
-    from hami_core.model import Device, MigPlacement, Slice
+    from collections.abc import Iterable
+
+    from hami_core.model import Device, DeviceKind, MigPlacement, Slice
 
 
 class Card:
@@ -21,11 +24,14 @@ class Card:
         used_cores: Percent taken.
         mig: Placements of MIG instances taken.
         pods: ``namespace/name`` of the pods on it.
+        slices: The slices taken; None: the family has no ``mode_key``, and they are not kept.
         kept: Whether a pod on it keeps other pods off; set after the card is made.
         score: Device score including the present container's request; set before the cards are sorted.
     """
 
-    __slots__ = ("device", "kept", "mig", "pods", "position", "score", "used_cores", "used_memory", "used_slots")
+    __slots__ = (
+        "device", "kept", "mig", "pods", "position", "score", "slices", "used_cores", "used_memory", "used_slots",
+    )  # fmt: skip
 
     def __init__(  # noqa: PLR0917 - sums in the order of DeviceUsage
         self,
@@ -36,6 +42,7 @@ class Card:
         used_cores: int = 0,
         mig: tuple[MigPlacement, ...] = (),
         pods: tuple[str, ...] = (),
+        slices: tuple[Slice, ...] | None = None,
     ) -> None:
         self.device = device
         self.position = position
@@ -44,6 +51,7 @@ class Card:
         self.used_cores = used_cores
         self.mig = mig
         self.pods = pods
+        self.slices = slices
         self.kept = False
         self.score = 0.0
 
@@ -52,6 +60,11 @@ class Card:
         """NUMA node."""
         return self.device.numa
 
+    @property
+    def kind(self) -> DeviceKind:
+        """The device's kind, with the modes of the slices taken."""
+        return kind_of(self.device, self.slices) if self.slices else self.device.kind
+
     def take(self, piece: Slice) -> None:
         """Book a slice."""
         self.used_slots += max(piece.slots, 1)
@@ -59,6 +72,8 @@ class Card:
         self.used_cores += piece.cores
         if piece.mig_placement is not None:
             self.mig = (*self.mig, piece.mig_placement)
+        if self.slices is not None:
+            self.slices = (*self.slices, piece)
 
     def give_back(self, piece: Slice) -> None:
         """Undo `take` of the same slice."""
@@ -69,15 +84,24 @@ class Card:
             left = list(self.mig)
             left.remove(piece.mig_placement)
             self.mig = tuple(left)
+        if self.slices is not None:
+            kept = list(self.slices)
+            kept.remove(piece)
+            self.slices = tuple(kept)
 
     def usage(self, extra: tuple[MigPlacement, ...] = ()) -> DeviceUsage:
         """The card as hooks see it. ``extra`` has the MIG placements that the present container has taken so far."""
-        return DeviceUsage(
-            self.device, self.used_slots, self.used_memory, self.used_cores, self.pods, (*self.mig, *extra)
-        )
+        used = (self.used_slots, self.used_memory, self.used_cores)
+        return DeviceUsage(self.device, *used, self.pods, (*self.mig, *extra), self.slices or ())
 
     @classmethod
     def of(cls, usage: DeviceUsage, position: int) -> Card:
         """Make a card from a frozen usage."""
         used = (usage.used_slots, usage.used_memory_mib, usage.used_cores)
         return cls(usage.device, position, *used, usage.mig_in_use, usage.pods)
+
+
+def kind_of(device: Device, slices: Iterable[Slice]) -> DeviceKind:
+    """The kind of a device that these slices share, in a family that keeps modes. A slice without a mode is unknown."""
+    modes = {piece.mode or UNKNOWN_MODE for piece in slices}
+    return replace(device.kind, shared_as=",".join(sorted(modes)))

@@ -184,6 +184,7 @@ _WITH_CAUSE: Final = {
     reasons.CARD_NOT_HEALTH: "{n} not offered: {cause}",
     reasons.CARD_TYPE_MISMATCH: "{n} not matching the pod: {cause}",
     reasons.EXCLUSIVE_CONFLICT: "{n} {cause}",
+    reasons.MODE_NOT_FIT: "{n} {cause}",
 }
 """HAMi's reasons that need their cause: it shows whether the pod's author or an administrator has to act.
 

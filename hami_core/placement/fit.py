@@ -104,6 +104,12 @@ class Ask:
         self._named = _named_ids(request, rules)
 
     @property
+    def must_be_asked_again(self) -> bool:
+        """Whether only the vendor can say if the present amounts on a device still allow a slice."""
+        accounts = self.rules.account is not None and self.rules.family.account_modes is None
+        return self.custom is not None or self.may_refuse_combinations or accounts
+
+    @property
     def names_ids(self) -> bool:
         """Whether the pod's selectors choose or refuse devices by id."""
         return self._named is not None and self.rules.check_uuid is not no_reason
@@ -168,7 +174,7 @@ class Ask:
             return reasons.CARD_NOT_HEALTH
         if card.device.cordoned:
             return reasons.CARD_CORDONED
-        return self.type_refusal(card.device.kind)
+        return self.type_refusal(card.kind)
 
     def refusal(self, card: Card, picks: list[Pick], admits: Admits | None) -> Reason | str | Slice:
         """Checks 5 to 14 on one device, given the slices that the container has taken so far.
@@ -233,7 +239,7 @@ class Ask:
             self.request.memory_on(device.usable_mib),
             self.cores,
             device.type if family.device_type_on_wire else family.word,
-            device.mode,
+            self.request.mode or device.mode,
             1,
             device.index,
         )
@@ -420,7 +426,7 @@ def fit_node(cards: Sequence[Card], ask: Ask, admits: Admits | None = None) -> F
         admits: As in `walk`.
     """
     if len(cards) < ask.request.count and not any(
-        ask.gives_several_slices(card) and ask.type_refusal(card.device.kind) is None for card in cards
+        ask.gives_several_slices(card) and ask.type_refusal(card.kind) is None for card in cards
     ):
         return Fit(total=len(cards), word=reasons.NODE_INSUFFICIENT_DEVICE)
     return walk(ask.order(cards), ask, admits)

@@ -10,13 +10,13 @@ is 8 GiB. Once the init container has ended, 5 GiB count.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hami_core.model import ContainerKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from hami_core.model import ContainerSlices, MigPlacement, Slice
 
@@ -43,6 +43,7 @@ class Use:
         cores: Percent.
         mig: Placements of its MIG instances there.
         unplaced: Whether some slice there is not a MIG instance.
+        slices: Its slices there, in families whose slices are kept.
     """
 
     family: str
@@ -52,6 +53,7 @@ class Use:
     cores: int
     mig: tuple[MigPlacement, ...] = ()
     unplaced: bool = True
+    slices: tuple[Slice, ...] = ()
 
 
 class PeakUsage:
@@ -111,17 +113,29 @@ class PeakUsage:
         return tuple(Use(*key, *sums[key], tuple(mig.get(key, ())), key in self._unplaced) for key in sorted(sums))
 
 
-def uses(containers: Iterable[ContainerSlices], *, init_done: bool = False) -> tuple[Use, ...]:
+def uses(
+    containers: Sequence[ContainerSlices], *, init_done: bool = False, keep_slices: Collection[str] = ()
+) -> tuple[Use, ...]:
     """A pod's usage of each device, at its peak or after the init containers have ended.
 
     Args:
         containers: Slices of each container, in HAMi's order.
         init_done: Whether every init container has ended.
+        keep_slices: Common words of the families for which `Use.slices` is filled.
     """
     peak = PeakUsage()
     for container in containers:
         peak.add(container.kind, container.slices)
-    return peak.steady() if init_done else peak.peak()
+    found = peak.steady() if init_done else peak.peak()
+    if not keep_slices:
+        return found
+    held = [s for c in containers if not (init_done and c.kind is ContainerKind.INIT) for s in c.slices]
+    return tuple(
+        replace(use, slices=tuple(s for s in held if (s.family, s.device_id) == (use.family, use.device_id)))
+        if use.family in keep_slices
+        else use
+        for use in found
+    )
 
 
 def amounts_by_family(taken: Iterable[Use]) -> dict[str, Amounts]:

@@ -181,10 +181,10 @@ def _without_conflicts(
     claims: dict[tuple[str, str], list[LoadedVendor]] = defaultdict(list)
     for vendor in vendors:
         for family in vendor.families:
-            claims["common word", family.word].append(vendor)
-            claims["annotation", family.allocated_key].append(vendor)
-            for name in family.resources.names():
-                claims["resource", name].append(vendor)
+            annotations = [("annotation", key) for key in (family.allocated_key, family.mode_key) if key]
+            resources = [("resource", name) for name in family.resources.names()]
+            for claim in (("common word", family.word), *annotations, *resources):
+                claims[claim].append(vendor)
     tables = [vendor.metric_specs.values() for vendor in vendors]
     for name in disagreements(tables):
         claims["metric", name] = [vendor for vendor in vendors if name in vendor.metric_specs]

@@ -178,7 +178,11 @@ class Loaded:
         Raises:
             VendorError: A plugin failed, two vendors answered one key, or one answered a key of the framework.
         """
-        framework = {key for family in self.families.values() for key in (family.allocated_key, family.to_allocate_key)}
+        framework = {
+            key
+            for family in self.families.values()
+            for key in (family.allocated_key, family.to_allocate_key, family.mode_key)
+        }
         merged: dict[str, str] = {}
         givers: dict[str, LoadedVendor] = {}
         for vendor in self.serving(allocation.families):

@@ -25,6 +25,7 @@ from hami_core.plugins.discovery import is_user_interrupt
 from hami_core.plugins.hooks import HOOKS, START
 from hami_core.plugins.served import Served
 from hami_core.plugins.vendor import LoadedVendor
+from hami_core.wire import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -317,6 +318,8 @@ def _family_problem(family: Family, words: set[str], names: Mapping[str, str]) -
         return f"family {family.word} names no count resource"
     if not family.allocated_key:
         return f"family {family.word} names no allocated_key"
+    if family.mode_key and not keys.is_allocated_key(family.mode_key):
+        return f"family {family.word}: mode_key {family.mode_key} has not the form hami.io/…-allocated, which is signed"
     for position, name in enumerate(own):
         if name in own[:position]:
             return f"family {family.word} names the resource {name} twice"

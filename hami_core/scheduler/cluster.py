@@ -125,6 +125,7 @@ class Cluster:
         self._resources = {name for family in self.families.values() for name in family.resources.names()}
         self._unserved = frozenset(managed) - self._resources
         self._allocated = {family.allocated_key for family in self.families.values()}
+        self._modes = {family.mode_key for family in self.families.values() if family.mode_key}
         self.nodes.on_change(self._node)
         self.pods.on_change(self._pod)
         self.nodes.on_undecodable(self._undecodable_node)
@@ -316,7 +317,7 @@ class Cluster:
             self.listener.retry_refused()
         if self._is_foreign(pod) and not self.asks(pod):
             return
-        holding = pods.holding_of(pod, self.families)
+        holding = self._holding(pod)
         known = self.inventory.booking(pod.uid)
         if known is None or pod.uid in self.unreadable:
             self._count_booking(old, pod, holding.booking)
@@ -326,6 +327,13 @@ class Cluster:
         elif old is None or old.metadata.annotations != pod.metadata.annotations:
             problem = "; ".join(holding.unread.values())
             log.warning("a pod's allocation can't be read any more, its booking stays", pod=pod.key, error=problem)
+
+    def _holding(self, pod: Pod) -> pods.Holding:
+        """The devices of a bound pod. A mode counts only under our signature, since tenants can edit annotations."""
+        holding = pods.holding_of(pod, self.families)
+        if holding.booking is None or self._modes.isdisjoint(pod.metadata.annotations) or self._is_ours(pod):
+            return holding
+        return replace(holding, booking=pods.with_unknown_modes(holding.booking, self.families))
 
     def _count_booking(self, old: Pod | None, pod: Pod, booking: Booking | None) -> None:
         if booking is None:
@@ -442,7 +450,7 @@ class Cluster:
             return False
         if old is None or self._is_ours(old):
             return True
-        before = pods.holding_of(old, self.families).booking
+        before = self._holding(old).booking
         return before is None or before.allocation != known.allocation
 
     def _is_ours(self, pod: Pod) -> bool:
@@ -471,6 +479,8 @@ class Cluster:
         live = [pod for pod in self.pods.store.values() if _is_live(pod) and not self._is_foreign(pod)]
         for pod in live:
             self._see_epoch(pod)
+            if not self._modes.isdisjoint(pod.metadata.annotations):
+                self._pod(None, pod)
         self.verification.see_all(pod for pod in live if self.inventory.booking(pod.uid) is not None)
         for uid in self.unreadable.uids():
             self._recheck_pod(uid)

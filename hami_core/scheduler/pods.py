@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from hami_core.errors import RequestError, WireError
 from hami_core.kube.objects import ObjectMeta, Pod, PodSpec, PodStatus
-from hami_core.model import Booking, ContainerKind, ContainerSpec, NodeFacts, PodFacts, PodRequest
+from hami_core.model import UNKNOWN_MODE, Booking, ContainerKind, ContainerSpec, NodeFacts, PodFacts, PodRequest
 from hami_core.placement.request import pod_request
 from hami_core.wire import keys
 from hami_core.wire.pod import devices_asked, read_allocation
@@ -125,6 +125,16 @@ def holding_of(pod: Pod, families: Mapping[str, Family]) -> Holding:
         allocation = type(allocation)(pod.spec.node_name, allocation.containers)
     policy = meta.annotations.get(keys.DEVICE_POLICY, "")
     return Holding(Booking(meta.uid, meta.namespace, meta.name, allocation, policy), unread)
+
+
+def with_unknown_modes(booking: Booking, families: Mapping[str, Family]) -> Booking:
+    """The booking without the modes that were read from the pod's annotations."""
+    keeping = {word for word, family in families.items() if family.mode_key}
+    parts = tuple(
+        replace(part, slices=tuple(replace(s, mode=UNKNOWN_MODE) if s.family in keeping else s for s in part.slices))
+        for part in booking.allocation.containers
+    )
+    return replace(booking, allocation=replace(booking.allocation, containers=parts))
 
 
 def _has_started(pod: Pod, family: Family) -> bool:

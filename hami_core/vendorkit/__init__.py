@@ -43,13 +43,22 @@ from hami_core.vendorkit.selectors import default_check_type, default_check_uuid
 from hami_core.vendorkit.templates import Template, smallest_template, template_named_for
 from hami_core.wire.node import Liveness, format_requesting, judge_handshake
 from hami_core.wire.quantity import parse_amount, parse_bool_go, parse_whole
-from hami_core.wire.reasons import CARD_TYPE_MISMATCH, CARD_UUID_MISMATCH, MIG_INFEASIBLE, TOO_FEW_CARDS
+from hami_core.wire.reasons import (
+    CARD_INSUFFICIENT_CORE,
+    CARD_TYPE_MISMATCH,
+    CARD_UUID_MISMATCH,
+    MIG_INFEASIBLE,
+    MODE_NOT_FIT,
+    TOO_FEW_CARDS,
+)
 
 __all__ = [
+    "CARD_INSUFFICIENT_CORE",
     "CARD_TYPE_MISMATCH",
     "CARD_UUID_MISMATCH",
     "CONTENTION",
     "MIG_INFEASIBLE",
+    "MODE_NOT_FIT",
     "NODE_LOCK_KEY",
     "NODE_LOCK_TIMEOUT",
     "PROTOCOL_HAMI",

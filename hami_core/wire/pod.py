@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from hami_core.errors import RequestError, WireError
-from hami_core.model import Allocation, ContainerKind, ContainerSlices, Slice, Weights
+from hami_core.model import UNKNOWN_MODE, Allocation, ContainerKind, ContainerSlices, Slice, Weights
 from hami_core.wire import jsontext, keys, mig
 from hami_core.wire.quantity import parse_int_go, parse_quantity
 
@@ -125,7 +125,7 @@ def allocation_annotations(
         phase: A word of `keys.PHASES`.
 
     Raises:
-        WireError: A slice cannot be written, or its family is unknown.
+        WireError: A slice cannot be written, its family is unknown, or slices differ in a mode that the pod has once.
     """
     annotations = {
         keys.NODE: allocation.node,
@@ -141,10 +141,26 @@ def allocation_annotations(
         annotations[family.allocated_key] = text
         if family.to_allocate_key:
             annotations[family.to_allocate_key] = text
+        if family.mode_key:
+            annotations[family.mode_key] = _mode_of(allocation, family)
     reservations = mig.reservations(allocation)
     if reservations:
         annotations[keys.MIG_ALLOCATIONS] = mig.encode_reservations(reservations)
     return annotations
+
+
+def _mode_of(allocation: Allocation, family: Family) -> str:
+    modes = {piece.mode for pieces in allocation.of(family.word) for piece in pieces}
+    if len(modes) > 1:
+        raise WireError(family.mode_key, -1, f"slices of one pod have the modes {sorted(modes)}, one is allowed")
+    return modes.pop()
+
+
+def _with_mode(slices: Iterable[Slice], family: Family, annotations: Mapping[str, str]) -> Iterable[Slice]:
+    if not family.mode_key:
+        return slices
+    mode = annotations.get(family.mode_key) or UNKNOWN_MODE
+    return [replace(piece, mode=mode) for piece in slices]
 
 
 def decode_allocation(
@@ -184,7 +200,7 @@ def decode_allocation(
         key = family.allocated_key
         decoded = decode_pod_devices(annotations[key], key=key, family=word, strict=strict)
         for position, found in _listed(decoded, family, limits, len(containers), strict=strict):
-            slices[position].extend(found)
+            slices[position].extend(_with_mode(found, family, annotations))
     reserved = mig.decode_reservations(annotations.get(keys.MIG_ALLOCATIONS, ""))
     mig.apply_reservations(slices, reserved, strict=strict)
     return _allocation(node, containers, slices)
@@ -238,7 +254,7 @@ def read_allocation(
         if damage:
             unread[word] = damage
         for position, found in listed:
-            slices[position].extend(found)
+            slices[position].extend(_with_mode(found, family, annotations))
         count, asked = sum(len(found) for _, found in listed), devices_asked(family, limits)
         if count < asked and word not in unread:
             unread[word] = f"{key}: {count} devices in the list, the pod asks for {asked}"
