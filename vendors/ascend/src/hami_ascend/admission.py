@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 POD_MODE: Final = "huawei.com/vnpu-mode"
 """Pod annotation; the value ``hami-core`` asks for soft split."""
 SOFT: Final = "hami-core"
+"""Mode of soft split: containers share an NPU by software, each with any amount of memory and a share of the cores."""
+HARD: Final = "vnpu"
+"""Mode of hard split: a container gets a vNPU that the driver cuts out, or a whole NPU."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from hami_ascend.admission import POD_MODE, SOFT, asked_of
+from hami_ascend.admission import HARD, POD_MODE, SOFT, asked_of
 from hami_ascend.config import AscendConfig
+from hami_ascend.sizes import may_run_out, shortage
 from hami_ascend.topology import NETWORKED_PREFIX, PAIRED_WORD, choose_modules, choose_networks, network_score
 from hami_core import (
     Capability,
@@ -23,6 +24,7 @@ from hami_core import (
     hookimpl,
 )
 from hami_core.vendorkit import (
+    MODE_NOT_FIT,
     NODE_LOCK_KEY,
     default_check_type,
     default_check_uuid,
@@ -150,14 +152,27 @@ class Ascend:
     @hookimpl
     def parse_request(self, container: ContainerSpec, pod: PodFacts, family: Family) -> Request | None:
         """Read the request by HAMi's rules. Cores default to 0. Admission has rounded memory to a vNPU size."""
-        return default_parse_request(container, pod, family)
+        found = default_parse_request(container, pod, family)
+        return found and replace(found, mode=_mode_of(pod.annotations))
 
     @hookimpl
     def check_type(self, request: Request, kind: DeviceKind) -> Reason | None:
-        """Accept only the requested chip, and soft split only on nodes that do it."""
-        if _is_soft_pod(request.annotations) and kind.family == request.family and kind.mode != SOFT:
-            return Reason("ModeNotFit", detail=f"the node does not share {kind.family} in software ({NODE_MODE})")
+        """Accept only the requested chip, soft split only on nodes that do it, and one way of sharing on each NPU.
+
+        HAMi lets containers of both ways share an NPU. Neither the driver nor HAMi's library expects the other there.
+        """
+        if kind.family == request.family:
+            mode = _mode_of(request.annotations)
+            if mode == SOFT != kind.mode:
+                return Reason(MODE_NOT_FIT, detail=f"on a node that does not do soft split ({NODE_MODE})")
+            if kind.shared_as not in {"", mode}:
+                return Reason(MODE_NOT_FIT, detail=_used_in(kind.shared_as, mode))
         return default_check_type(request, kind, self._of(request.family))
+
+    @hookimpl
+    def account(self, request: Request, device: DeviceUsage, piece: Slice) -> Reason | None:
+        """Refuse a vNPU for which the NPU has too few AI cores or AI CPUs left. HAMi counts memory only."""
+        return None if piece.mode == SOFT else shortage(self._chips[request.family], device.slices, piece)
 
     @hookimpl
     def check_uuid(self, request: Request, device_id: str) -> Reason | None:
@@ -213,12 +228,14 @@ def _family(chip: Chip) -> Family:
         resources=Resources(chip.resource_name, memory=chip.resource_memory_name, cores=chip.resource_core_name),
         allocated_key=f"hami.io/{word}-devices-allocated",
         to_allocate_key=f"hami.io/{word}-devices-to-allocate",
+        mode_key=f"hami.io/{word}-mode-allocated",
         register_key=f"hami.io/node-register-{word}",
         handshake_key=f"hami.io/node-handshake-{word}",
         foreign_lock=NODE_LOCK_KEY,
         pod_keys=(POD_MODE,),
         uuid_selectors=(SelectorKeys(f"hami.io/use-{word}-uuid", f"hami.io/no-use-{word}-uuid"),),
         memory_factor=chip.memory_factor or 1,
+        account_modes=None if may_run_out(chip) else frozenset(),
         choose_policies=None if word.startswith(NETWORKED_PREFIX) else frozenset(),
         choose_is_preference=word != PAIRED_WORD,
         capabilities=CAPABILITIES,
@@ -228,6 +245,17 @@ def _family(chip: Chip) -> Family:
 
 def _is_soft_pod(annotations: Mapping[str, str]) -> bool:
     return annotations.get(POD_MODE) == SOFT
+
+
+def _used_in(shared_as: str, wanted: str) -> str:
+    names = {SOFT: f"soft split ({SOFT})", HARD: "hard split (vNPUs or whole NPUs)"}
+    if shared_as in names:
+        return f"used in {names[shared_as]}, while the pod asks for {names[wanted]}"
+    return "used by pods whose annotations do not prove if they use hard or soft split"
+
+
+def _mode_of(annotations: Mapping[str, str]) -> str:
+    return SOFT if _is_soft_pod(annotations) else HARD
 
 
 def _runtime_entry(piece: Slice, chip: Chip, *, soft: bool) -> dict[str, str | int]:
