@@ -64,7 +64,7 @@ WORLDS = {
             {"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "16384"},
         ),
         {"hami.io/node-register-Ascend910B3": json.dumps(devices("Ascend910B3", 20, 65536))},
-        {},
+        {"huawei.com/Ascend910B3": "16"},
     ),
     "Cambricon": World(
         "MLU",
@@ -113,7 +113,9 @@ def body(world: World, annotations: dict[str, str] | None = None) -> Pod:
 async def started(world: World, pod: Pod | None) -> Cluster:
     """The scheduler's state after it has read the cluster."""
     meta = {"name": "n1", "annotations": world.annotations}
-    node = msgspec.convert({"metadata": meta, "status": {"capacity": world.capacity}}, Node)
+    node = msgspec.convert(
+        {"metadata": meta, "status": {"capacity": world.capacity, "allocatable": world.capacity}}, Node
+    )
     found = {NODES: [node], PODS: [pod] if pod is not None else []}
     cluster = Cluster(Frozen(found), loaded(), PolicyDefaults())  # type: ignore[arg-type] # no writes
     tasks = [asyncio.create_task(informer.run()) for informer in cluster.informers]
@@ -169,7 +171,7 @@ def garbled(text: str, steps: list[tuple[str, int, str]]) -> str:
 @given(data=st.data())
 def test_garbled_allocation_still_counts_or_closes_its_node(world: World, data: st.DataObject) -> None:
     before = asyncio.run(annotated(world))
-    (key,) = [key for key in before if key.endswith("-allocated")]
+    (key,) = [key for key in before if key.endswith("-devices-allocated")]
     sound = asyncio.run(started(world, body(world, before)))
     assert sum(one[1] for one in used(sound)) >= 2
     assert sound.inventory.bar("n1", [world.word]) == ""

@@ -193,6 +193,7 @@ async def test_lock_is_taken_for_the_vendor_without_our_agent_only(server, start
     there["metadata"]["annotations"][f"hami.io/node-register-{chip}"] = json.dumps(
         [{"id": "npu-0", "count": 4, "devmem": 32768, "devcore": 20, "type": chip, "health": True}]
     )
+    there["status"]["allocatable"][f"huawei.com/{chip}"] = "4"
     await server.put("nodes", there)
     client = await start(loaded=load(Nvidia, Ascend), lock_wait_s=0.3)
     both = {GPU: "1", "nvidia.com/gpumem": "700", f"huawei.com/{chip}": "1", f"huawei.com/{chip}-memory": "8192"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,9 @@ from hami_core.model import (
     ContainerKind,
     ContainerSlices,
     ContainerSpec,
+    Device,
     DeviceKind,
+    DeviceUsage,
     NodeFacts,
     PodFacts,
     Request,
@@ -47,7 +50,8 @@ def spec(word: str = B3, **amounts: str) -> ContainerSpec:
 def node(word: str = B3, **annotations: str) -> NodeFacts:
     device = {"id": "d0", "count": 4, "devmem": 65536, "devcore": 20, "type": word, "health": True}
     text = json.dumps([{**device, "custominfo": {"NetworkID": 1}}])
-    return NodeFacts("n1", {f"hami.io/node-register-{word}": text, **annotations})
+    offered = {f"huawei.com/{word}": "4"}
+    return NodeFacts("n1", {f"hami.io/node-register-{word}": text, **annotations}, allocatable=offered)
 
 
 def test_each_chip_is_a_family_and_hamis_table_is_the_default():
@@ -132,12 +136,52 @@ def test_npus_are_hidden_only_from_containers_without_npus():
         ({"n": "1", "mem": "16Gi"}, "'16Gi' has a unit"),
         ({"n": "1", "mem": "70000"}, "70000 is invalid .ask for up to 65536; sizes: 16384, 32768, 65536 .whole"),
         ({"n": "1", "cores": "10"}, "only supported in hami-core .soft split. mode"),
-        ({"n": "2", "mem": "100"}, "vNPU not supported for multiple devices"),
+        ({"n": "2", "mem": "100"}, "vNPU not supported for multiple devices .ask for one device, or for 65536 of"),
+        ({"n": "1.5"}, "1.5"),
+        ({"n": "4294967296"}, "4294967296"),
+        ({"n": "1", "mem": "-1"}, "-1 is negative"),
     ],
 )
 def test_impossible_requests_are_denied_by_name(amounts, words):
     with pytest.raises(RequestError, match=f"container train: .*{words}"):
         loaded().mutate(spec(**amounts), PodFacts("ns", "p", "u"))
+
+
+@pytest.mark.parametrize(
+    ("amounts", "words"),
+    [
+        ({"n": "3"}, "Ascend910C device request must be 1 or 2.n, got 3 .ask for 2 or 4"),
+        ({"n": "1", "mem": "16384"}, "vNPU not supported for multiple devices"),
+    ],
+)
+def test_super_pods_give_whole_npus_in_pairs(amounts, words):
+    """One 910C becomes two. Ascend's runtime makes no vNPU for a container with two NPUs, so HAMi's would not start."""
+    with pytest.raises(RequestError, match=words):
+        loaded().mutate(spec("Ascend910C", **amounts), PodFacts("ns", "p", "u"))
+
+
+@pytest.mark.parametrize(("amounts", "count"), [({"n": "3"}, None), ({"n": "1", "mem": "16384"}, None)])
+def test_910c_outside_a_super_pod_is_given_singly(amounts, count):
+    found = loaded(configs=[chip("Ascend910C", templates=[{"name": "t", "memory": 16384}])])
+    mutation = found.mutate(spec("Ascend910C", **amounts), PodFacts("ns", "p", "u"))
+    assert mutation is not None
+    assert mutation.limits.get("huawei.com/Ascend910C") == count
+    (rules,) = found.rules()
+    npus = tuple(DeviceUsage(Device(f"d{i}", i, 4, 65536, 20, "Ascend910C", "Ascend910C")) for i in (0, 2, 4, 5))
+    assert rules.choose is not None
+    assert rules.choose(Request("Ascend910C", 3), npus, "binpack") is None
+
+
+def test_container_may_ask_for_two_chips():
+    limits = {"huawei.com/Ascend310P": "1", "huawei.com/Ascend310P-memory": "1", f"huawei.com/{B3}": "1"}
+    container = ContainerSpec("train", ContainerKind.APP, limits)
+    mutation = loaded().mutate(container, PodFacts("ns", "p", "u"))
+    assert mutation is not None
+    assert mutation.limits == {"huawei.com/Ascend310P-memory": "3072", f"huawei.com/{B3}-memory": "65536"}
+    both = replace(container, limits={**limits, **mutation.limits})
+    assert {r.family: r.memory_mib for r in loaded().parse(both, PodFacts("ns", "p", "u"))} == {
+        "Ascend310P": 3072, B3: 65536,
+    }  # fmt: skip
 
 
 def test_soft_split_names_no_vnpu_size():
@@ -153,3 +197,27 @@ def test_soft_split_names_no_vnpu_size():
 def test_hamis_plugin_needs_the_node_lock():
     family = loaded().families[B3]
     assert (family.foreign_lock, family.foreign_lock_protocol) == ("hami.io/mutex.lock", "hami")
+    assert {family.foreign_lock for family in loaded().families.values()} == {"hami.io/mutex.lock"}
+
+
+@pytest.mark.parametrize("allocatable", [{}, {f"huawei.com/{B3}": "0"}, {"huawei.com/Ascend910B4": "4"}])
+def test_npus_that_the_kubelet_does_not_offer_take_no_pods(allocatable):
+    (device,) = loaded().register(replace(node(), allocatable=allocatable)).devices[B3] or ()
+    assert (device.healthy, device.not_offered) == (False, f"the kubelet offers no huawei.com/{B3}")
+
+
+OLDER = {
+    "without custominfo": ({"custominfo": None}, {}),
+    "unknown keys": ({"devicevendor": B3, "driver": "x"}, {}),
+    "dotted handshake": ({}, {f"hami.io/node-handshake-{B3}": "Reported_2024.07.03 15:35:10"}),
+    "handshake of HAMi's scheduler": ({}, {f"hami.io/node-handshake-{B3}": "Requesting_2024-07-03 15:35:10"}),
+}
+
+
+@pytest.mark.parametrize(("entry", "annotations"), OLDER.values(), ids=OLDER)
+def test_registers_of_older_plugins_are_read(entry, annotations):
+    key = f"hami.io/node-register-{B3}"
+    (written,) = json.loads(node().annotations[key])
+    text = json.dumps([{k: v for k, v in {**written, **entry}.items() if v is not None}])
+    (device,) = loaded().register(node(**{key: text, **annotations})).devices[B3] or ()
+    assert (device.id, device.healthy, device.memory_mib) == ("d0", True, 65536)

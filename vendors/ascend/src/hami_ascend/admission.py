@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from hami_ascend.topology import PAIRED_WORD
 from hami_core import RequestError
 from hami_core.vendorkit import amount_of, memory_of, quantity_of, smallest_template
 
@@ -53,46 +52,42 @@ def asked_of(container: ContainerSpec, chip: Chip, *, soft: bool) -> Asked | Non
             f"{chip.resource_core_name} is only supported in hami-core (soft split) mode",
             f"annotate the pod with {POD_MODE}: {SOFT}, or leave the cores out",
         )
-    memory = _memory(container, chip, soft=soft)
-    if written > 1 and not soft and any(size.memory_mib == memory for size in chip.sizes):
-        raise _refusal(container, "vNPU not supported for multiple devices", "ask for one device, or for whole ones")
-    return Asked(count, count != written, memory)
+    memory_mib = _memory_mib(container, chip, soft=soft)
+    if count > 1 and not soft and chip.size_of(memory_mib) is not None:
+        fix = f"ask for one device, or for {chip.units(chip.memory_allocatable)} of {chip.resource_memory_name}"
+        raise _refusal(container, "vNPU not supported for multiple devices", fix)
+    return Asked(count, count != written, chip.units(memory_mib))
 
 
 def _completed(container: ContainerSpec, chip: Chip, count: int) -> int:
     """The count after super-pod rules. A super pod gives NPUs in pairs: 1 becomes 2, other odd counts are refused."""
-    if not chip.super_pod or chip.common_word != PAIRED_WORD or count % 2 == 0:
+    if not chip.is_given_in_modules or count % 2 == 0:
         return count
     if count == 1:
         return 2
-    raise _refusal(
-        container, f"{PAIRED_WORD} device request must be 1 or 2*n, got {count}", f"ask for {count - 1} or {count + 1}"
-    )
+    problem = f"{chip.common_word} device request must be 1 or 2*n, got {count}"
+    raise _refusal(container, problem, f"ask for {count - 1} or {count + 1}")
 
 
-def _memory(container: ContainerSpec, chip: Chip, *, soft: bool) -> int:
+def _memory_mib(container: ContainerSpec, chip: Chip, *, soft: bool) -> int:
     """The memory to book. In soft split it is the requested amount.
 
     In hard split it is the smallest vNPU size that is large enough, or else the whole device.
     """
-    factor = chip.memory_factor or 1
-    asked_mib = memory_of(container, chip.resource_memory_name, factor)
-    if asked_mib is None:
+    asked = memory_of(container, chip.resource_memory_name, chip.memory_factor or 1)
+    if asked is None:
         return chip.memory_allocatable
-    asked = asked_mib // factor
     if soft:
         return asked
+    if asked > chip.capacity:
+        offer = "".join(f"{chip.units(size.memory_mib)}, " for size in chip.sizes)
+        raise _refusal(
+            container,
+            f"{chip.resource_memory_name} {quantity_of(container, chip.resource_memory_name)} is invalid",
+            f"ask for up to {chip.units(chip.capacity)}; sizes: {offer}{chip.units(chip.memory_allocatable)} (whole)",
+        )
     size = smallest_template(chip.sizes, asked)
-    if size is not None:
-        return size.memory_mib
-    if asked <= chip.capacity:
-        return chip.memory_allocatable
-    offer = ", ".join(str(size.memory_mib) for size in chip.sizes)
-    raise _refusal(
-        container,
-        f"{chip.resource_memory_name} {quantity_of(container, chip.resource_memory_name)} is invalid",
-        f"ask for up to {chip.capacity}; sizes: {offer + ', ' if offer else ''}{chip.memory_allocatable} (whole)",
-    )
+    return chip.memory_allocatable if size is None else size.memory_mib
 
 
 def _refusal(container: ContainerSpec, problem: str, fix: str) -> RequestError:

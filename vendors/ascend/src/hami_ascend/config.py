@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hami_core.vendorkit import Template
 
 _INT32_MAX = 2**31 - 1
+PAIRED_WORD: Final = "Ascend910C"
+"""The chip of which two NPUs form one module. HAMi knows it by this word."""
+
 _Amount = Annotated[int, Field(ge=0, le=_INT32_MAX)]
 _Name = Annotated[str, Field(min_length=1, max_length=253)]
 
@@ -46,7 +49,7 @@ class Chip(_Section):
         ai_cpu: Number of AI CPUs.
         runtime_class_name: Runtime class for pods that have none; empty: unchanged.
         overwrite_env: Hide every NPU from containers that request none.
-        super_pod: Two NPUs form one module: a count of 1 becomes 2, other odd counts are refused.
+        super_pod: NPUs of a 910C are given as modules of two: a count of 1 becomes 2, other odd counts are refused.
         templates: The vNPU sizes.
     """
 
@@ -71,6 +74,19 @@ class Chip(_Section):
         return max(self.memory_capacity, self.memory_allocatable)
 
     @property
+    def is_given_in_modules(self) -> bool:
+        """Whether a request for several NPUs gets whole modules of two NPUs."""
+        return self.super_pod and self.common_word == PAIRED_WORD
+
+    def units(self, memory_mib: int) -> int:
+        """An amount of memory in units of the memory resource, rounded down, so that no size exceeds its device."""
+        return memory_mib // (self.memory_factor or 1)
+
+    def size_of(self, memory_mib: int) -> Template | None:
+        """The vNPU size that a booked amount of memory stands for; None: it stands for a whole device."""
+        return next((size for size in self.sizes if self.units(size.memory_mib) == self.units(memory_mib)), None)
+
+    @property
     def sizes(self) -> tuple[Template, ...]:
         """The vNPU sizes, smallest first."""
         return tuple(sorted((t.kit() for t in self.templates), key=lambda t: t.memory_mib))
@@ -92,10 +108,10 @@ def _chip(word: str, name: str, memory: tuple[int, int], cores: tuple[int, int |
         resource_core_name=f"huawei.com/{word}-core",
         memory_allocatable=memory[0],
         memory_capacity=memory[1],
-        memory_factor=None if word == "Ascend910C" else 1,
+        memory_factor=None if word == PAIRED_WORD else 1,
         ai_core=cores[0],
         ai_cpu=cores[1],
-        super_pod=word == "Ascend910C",
+        super_pod=word == PAIRED_WORD,
         templates=tuple(templates),
     )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from hami_ascend.admission import HARD, POD_MODE, SOFT, asked_of
 from hami_ascend.config import AscendConfig
 from hami_ascend.sizes import may_run_out, shortage
-from hami_ascend.topology import NETWORKED_PREFIX, PAIRED_WORD, choose_modules, choose_networks, network_score
+from hami_ascend.topology import NETWORKED_PREFIX, choose_modules, choose_networks, network_score
 from hami_core import (
     Capability,
     DoctorNotes,
@@ -26,11 +26,11 @@ from hami_core import (
 from hami_core.vendorkit import (
     MODE_NOT_FIT,
     NODE_LOCK_KEY,
+    capacity,
     default_check_type,
     default_check_uuid,
     default_parse_request,
     read_json_register,
-    template_named_for,
 )
 
 if TYPE_CHECKING:
@@ -105,14 +105,22 @@ class Ascend:
 
     @hookimpl
     def register(self, node: NodeFacts) -> Sequence[Device] | None:
-        """The devices of every chip's register annotation. On soft-split nodes they have mode ``hami-core``."""
-        found = [read_json_register(node, family) for family in self._families]
-        if all(devices is None for devices in found):
+        """The devices of every chip's register annotation. On soft-split nodes they have mode ``hami-core``.
+
+        A register stays when its device plugin stops. Then the kubelet offers no NPU, and no pod gets one. HAMi finds
+        this out by its handshake, which a stopped plugin leaves unanswered, and also asks for the kubelet's offer.
+        """
+        found = {family.resources.count: read_json_register(node, family) for family in self._families}
+        if all(devices is None for devices in found.values()):
             return None
-        devices = [device for each in found for device in each or ()]
-        if self._is_soft(node):
-            return [replace(device, mode=SOFT, cores=100) for device in devices]
-        return [replace(device, mode="") for device in devices]
+        changes: dict[str, Any] = {"mode": SOFT, "cores": 100} if self._is_soft(node) else {"mode": ""}
+        offered = replace(node, capacity=node.allocatable)
+        registered: list[Device] = []
+        for resource, devices in found.items():
+            gone = {"healthy": False, "not_offered": f"the kubelet offers no {resource}"}
+            more = changes if capacity(offered, resource) else changes | gone
+            registered += [replace(device, **more) for device in devices or ()]
+        return registered
 
     @hookimpl
     def mutate_admission(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
@@ -181,8 +189,8 @@ class Ascend:
 
     @hookimpl
     def choose(self, request: Request, candidates: tuple[DeviceUsage, ...]) -> tuple[int, ...] | Reason | None:
-        """Pick whole modules of a 910C, and NPUs of one network of the other chips of the 910 family."""
-        if request.family == PAIRED_WORD:
+        """Pick whole modules of a super pod's 910C, and NPUs of one network of other chips of the 910 family."""
+        if self._chips[request.family].is_given_in_modules:
             return choose_modules(request, candidates)
         return choose_networks(request, candidates)
 
@@ -237,7 +245,7 @@ def _family(chip: Chip) -> Family:
         memory_factor=chip.memory_factor or 1,
         account_modes=None if may_run_out(chip) else frozenset(),
         choose_policies=None if word.startswith(NETWORKED_PREFIX) else frozenset(),
-        choose_is_preference=word != PAIRED_WORD,
+        choose_is_preference=not chip.is_given_in_modules,
         capabilities=CAPABILITIES,
         doctor=DOCTOR,
     )
@@ -260,9 +268,10 @@ def _mode_of(annotations: Mapping[str, str]) -> str:
 
 def _runtime_entry(piece: Slice, chip: Chip, *, soft: bool) -> dict[str, str | int]:
     """One device for the node plugin, with the keys in its order and without empty values."""
+    size = None if soft else chip.size_of(piece.memory_mib)
     entry: dict[str, str | int] = {
         "UUID": piece.device_id,
-        "temp": "" if soft else template_named_for(chip.sizes, piece.memory_mib),
+        "temp": "" if size is None else size.name,
         "memory": piece.memory_mib,
         "core": piece.cores,
     }

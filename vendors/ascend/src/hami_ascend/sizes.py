@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hami_core import Reason
-from hami_core.vendorkit import CARD_INSUFFICIENT_CORE, smallest_template
+from hami_core.vendorkit import CARD_INSUFFICIENT_CORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,12 +29,12 @@ def may_run_out(chip: Chip) -> bool:
 
 def shortage(chip: Chip, booked: Iterable[Slice], piece: Slice) -> Reason | None:
     """Why an NPU can't have one more vNPU; None: it can, or the slice is a whole NPU."""
-    wanted = next((size for size in chip.sizes if size.memory_mib == piece.memory_mib), None)
+    wanted = chip.size_of(piece.memory_mib)
     if wanted is None:
         return None
     left = {what: total for what, _, total in _needs(chip, wanted)}
     for slice_ in booked:
-        if size := smallest_template(chip.sizes, slice_.memory_mib):
+        if size := chip.size_of(slice_.memory_mib):
             for what, amount, _ in _needs(chip, size):
                 left[what] -= amount
     for what, amount, total in _needs(chip, wanted):

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from hami_core import Allocation, DeviceUsage, Request
 
-PAIRED_WORD: Final = "Ascend910C"
-"""The chip of which two NPUs form one module. HAMi knows it by this word."""
 NPUS_PER_MODULE: Final = 2
 NETWORKED_PREFIX: Final = "Ascend910"
 """Beginning of the words of chips whose NPUs are connected by networks."""
