@@ -176,6 +176,8 @@ class Family:
             rule that must hold for every pod needs None.
         choose_is_preference: `choose` never answers a `Reason`: every combination serves, some are better. Filter then
             judges nodes by vector code, without asking `choose`. If `choose` fails, devices are taken in order.
+        scored_from: Number of devices of one container from which `score_node` is asked about a pod; None: it never is.
+            Filter then judges nodes by vector code, about 1000 times as fast as by placing the pod on each of them.
         capabilities: What the family supports.
         foreign_lock_protocol: What ``foreign_lock`` holds: ``hami`` is HAMi's ``<time>,<namespace>,<pod>``, ``time``
             only the time, in RFC 3339 form, for a vendor's plugin that serves one pod at a time.
@@ -215,6 +217,7 @@ class Family:
     account_modes: frozenset[str] | None = None
     choose_policies: frozenset[str] | None = None
     choose_is_preference: bool = False
+    scored_from: int | None = 1
     capabilities: Mapping[Capability, Grade] = field(default_factory=_empty)
     foreign_lock_protocol: Literal["hami", "time"] = "hami"
     lock_timeouts_s: Mapping[str, float] = field(default_factory=_empty)

@@ -268,7 +268,7 @@ class Query:
         return table is not None and (table.width > MAX_WIDTH or max(table.numas) > 255 or len(table.numas) > MAX_WIDTH)
 
     def _scores_nodes(self) -> bool:
-        return any(ask.rules.score_node is not None for _, ask in self._asks)
+        return any(ask.scores_nodes for _, ask in self._asks)
 
     # --- containers that depend on each other, in columns -------------------------------------------------------
 

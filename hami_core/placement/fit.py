@@ -110,6 +110,12 @@ class Ask:
         return self.custom is not None or self.may_refuse_combinations or accounts
 
     @property
+    def scores_nodes(self) -> bool:
+        """Whether the vendor's `score_node` is asked about the nodes on which the pod fits."""
+        least = self.rules.family.scored_from
+        return self.rules.score_node is not None and least is not None and self.request.count >= least
+
+    @property
     def names_ids(self) -> bool:
         """Whether the pod's selectors choose or refuse devices by id."""
         return self._named is not None and self.rules.check_uuid is not no_reason

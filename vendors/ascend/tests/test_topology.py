@@ -105,6 +105,12 @@ def test_node_with_one_network_comes_first(policy):
     assert [name for name, _ in best] == [f"n-{B3}_b", f"n-{B3}_a"]
 
 
+def test_networks_rate_nodes_only_for_several_npus():
+    """One NPU is always in one network, so Filter needs not place the pod on every node."""
+    books = inventory(Ascend910B3=npus(B3, [0, 0]))
+    assert [books.filter(pod(B3, count), books.node_names()).best[0][1] for count in (1, 2)] == [0.0, 10.0]
+
+
 @pytest.mark.parametrize(
     ("networks", "counts", "score"),
     [([0, 0, 0, 1], (4,), 7.5), ([0, 0, 1, 1], (2, 2), 20.0), ([0, 0, 0, None], (4,), 0.0), ([3, 3], (1,), 10.0)],

@@ -246,6 +246,7 @@ def _family(chip: Chip) -> Family:
         account_modes=None if may_run_out(chip) else frozenset(),
         choose_policies=None if word.startswith(NETWORKED_PREFIX) else frozenset(),
         choose_is_preference=not chip.is_given_in_modules,
+        scored_from=2 if word.startswith(NETWORKED_PREFIX) else None,  # one NPU is always in one network
         capabilities=CAPABILITIES,
         doctor=DOCTOR,
     )
