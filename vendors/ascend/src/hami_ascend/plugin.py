@@ -55,19 +55,18 @@ PREDICATE_TIME: Final = "predicate-time"
 VISIBLE_DEVICES: Final = "ASCEND_VISIBLE_DEVICES"
 HIDE_ENV: Final = (VISIBLE_DEVICES, "")
 
-_THEIRS = "HAMi's Ascend device plugin does it on the node; our node side is planned"
 CAPABILITIES: Final[Mapping[Capability, Grade]] = {
     Capability.SHARING: Grade(Support.FULL),
-    Capability.MEMORY_LIMIT: Grade(Support.PARTIAL, _THEIRS),
-    Capability.CORE_LIMIT: Grade(Support.PARTIAL, f"soft split only; {_THEIRS}"),
+    Capability.MEMORY_LIMIT: Grade(Support.FULL),
+    Capability.CORE_LIMIT: Grade(Support.PARTIAL, "in percent by soft split only; a vNPU has the AI cores of its size"),
     Capability.PERCENT_MEMORY: Grade(Support.UNSUPPORTED, "HAMi has no such resource for Ascend"),
     Capability.TYPE_SELECTORS: Grade(Support.UNSUPPORTED, "each chip has resource names of its own"),
     Capability.UUID_SELECTORS: Grade(Support.FULL),
     Capability.NUMA_BINDING: Grade(Support.UNSUPPORTED, "the node does not report NUMA nodes"),
     Capability.TOPOLOGY: Grade(Support.FULL),
-    Capability.HARDWARE_PARTITIONS: Grade(Support.PARTIAL, f"vNPU sizes are resolved and booked; {_THEIRS}"),
+    Capability.HARDWARE_PARTITIONS: Grade(Support.FULL),
     Capability.QUOTA: Grade(Support.FULL),
-    Capability.NODE_AGENT: Grade(Support.PLANNED, "the Ascend device plugin of HAMi serves the devices"),
+    Capability.NODE_AGENT: Grade(Support.FULL),
 }
 
 DOCTOR: Final = DoctorNotes(
