@@ -127,6 +127,7 @@ def test_npus_are_hidden_only_from_containers_without_npus():
     asked = found.mutate(spec("B", n="1"), PodFacts("ns", "p", "u"))
     assert asked is not None
     assert asked.env == ()
+    assert {"ASCEND_VISIBLE_DEVICES", "ASCEND_VNPU_SPECS", "NPU_MEM_QUOTA"} <= asked.env_removed
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import structlog
 
 from hami_ascend import shmem
-from hami_ascend.admission import POD_MODE, SOFT
+from hami_ascend.admission import HARD, POD_MODE, SOFT
 from hami_ascend.config import AscendConfig
 from hami_ascend.dcmi import MIB, OCCUPIED, Dcmi, DcmiError
 from hami_ascend.node_settings import NO_ENTRY, NodeSettings, node_entry
-from hami_ascend.plugin import NODE_MODE, VISIBLE_DEVICES, Ascend
+from hami_ascend.plugin import NODE_MODE, VISIBLE_DEVICES, VNPU_SPECS, Ascend
 from hami_ascend.vnpu import Owner, Vnpus
 from hami_core import (
     Advertisement,
@@ -51,10 +51,7 @@ LIBRARIES: Final = (
 ROOM_WAIT_S: Final = 5.0
 """How long `allocate`, which may take 10 s, waits for room on a full chip."""
 _ROOM_POLL_S: Final = 0.05
-HARD: Final = "vnpu"
-"""`Slice.mode` of a hard split, as the scheduler side writes it."""
 RUNTIME_OPTIONS: Final = "ASCEND_RUNTIME_OPTIONS"
-VNPU_SPECS: Final = "ASCEND_VNPU_SPECS"
 
 # --- soft split: HAMi's paths ---------------------------------------------------------------------------------------
 

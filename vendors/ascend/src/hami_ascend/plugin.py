@@ -53,7 +53,12 @@ NODE_MODE: Final = "hami-vnpu-core"
 """Node annotation, ``true`` or ``false``: whether the node's plugin shares NPUs in software."""
 PREDICATE_TIME: Final = "predicate-time"
 VISIBLE_DEVICES: Final = "ASCEND_VISIBLE_DEVICES"
+VNPU_SPECS: Final = "ASCEND_VNPU_SPECS"
 HIDE_ENV: Final = (VISIBLE_DEVICES, "")
+OWN_ENV: Final = frozenset(
+    {VISIBLE_DEVICES, VNPU_SPECS, "NPU_MEM_QUOTA", "NPU_PRIORITY", "NPU_GLOBAL_SHM_PATH", "NPU_LOCAL_SHM_PATH"}
+)
+"""Variables by which the node side tells Ascend's runtime and HAMi's ``libvnpu.so`` what a container may use."""
 
 CAPABILITIES: Final[Mapping[Capability, Grade]] = {
     Capability.SHARING: Grade(Support.FULL),
@@ -125,8 +130,8 @@ class Ascend:
     def mutate_admission(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
         """Resolve count and memory for each requested chip, and hide NPUs from containers that request none.
 
-        A container that gets NPUs loses its own ``ASCEND_VISIBLE_DEVICES``, by which Ascend's runtime would add NPUs. A
-        count of 0 requests no NPU, but the pod still goes to our scheduler.
+        A container that gets NPUs loses its own variables of the names in `OWN_ENV`: with them it could take more
+        NPUs, a larger vNPU or more memory. A count of 0 requests no NPU, but the pod still goes to our scheduler.
         """
         limits: dict[str, str] = {}
         requests: dict[str, str] = {}
@@ -152,7 +157,7 @@ class Ascend:
             limits,
             requests,
             env=(HIDE_ENV,) if hide else (),
-            env_removed=frozenset({VISIBLE_DEVICES}) if used else frozenset(),
+            env_removed=OWN_ENV if used else frozenset(),
             runtime_class=runtime_class,
         )
 
