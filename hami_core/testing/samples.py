@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
+from hami_core.errors import HamiError
 from hami_core.model import (
     INT32_MAX,
     ContainerKind,
@@ -18,10 +20,13 @@ from hami_core.model import (
     PodFacts,
 )
 from hami_core.plugins.served import declared_keys
+from hami_core.testing.scheduling import Scheduler
 from hami_core.wire.node import encode_devices_csv, encode_devices_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from hami_core.plugins.vendor import LoadedVendor
 
 ODD_TEXT = st.one_of(
     st.text(max_size=60),
@@ -37,14 +42,15 @@ QUANTITIES = st.one_of(
 """Amounts as a manifest may hold them, and text that is not an amount."""
 
 
-def made_up_nodes(families: Sequence[Family]) -> tuple[NodeFacts, ...]:
+def made_up_nodes(loaded: LoadedVendor) -> tuple[NodeFacts, ...]:
     """Two nodes with two devices of each family. Each uses one of HAMi's two register formats; both have capacity."""
     annotations: list[dict[str, str]] = [{}, {}]
     capacity: dict[str, str] = {}
-    for family in families:
+    for family in loaded.families:
         capacity |= dict.fromkeys(family.resources.names(), "16")
+        memory_mib = _memory_mib(loaded, family)
         devices = [
-            Device(f"{family.word}-{index}", index, 10, 16384, 100, f"{family.word}-model", family.word)
+            Device(f"{family.word}-{index}", index, 10, memory_mib, 100, f"{family.word}-model", family.word)
             for index in range(2)
         ]
         if family.register_key:
@@ -53,6 +59,16 @@ def made_up_nodes(families: Sequence[Family]) -> tuple[NodeFacts, ...]:
     return tuple(
         NodeFacts(f"node-{position}", found, {}, capacity, capacity) for position, found in enumerate(annotations)
     )
+
+
+def _memory_mib(loaded: LoadedVendor, family: Family) -> int:
+    """Memory of a made-up device: what the vendor books for a whole one. 16 GiB if it does not say this in MiB."""
+    with contextlib.suppress(HamiError):
+        pod = Scheduler(loaded, ()).admit({family.resources.count: "1"})
+        for request in pod.request.containers[0].requests:
+            if request.family == family.word and request.memory_mib > 0:
+                return request.memory_mib
+    return 16384
 
 
 def pods(families: Sequence[Family]) -> st.SearchStrategy[PodFacts]:

@@ -153,7 +153,7 @@ class VendorCase:
     def nodes(self, loaded: LoadedVendor) -> tuple[NodeFacts, ...]:
         """The nodes that `register` reads."""
         if not self.node_fixtures:
-            return samples.made_up_nodes(loaded.families)
+            return samples.made_up_nodes(loaded)
         folder = Path(inspect.getfile(type(self))).parent
         files = sorted(folder.glob(self.node_fixtures))
         assert files, f"no file matches {folder / self.node_fixtures}"
