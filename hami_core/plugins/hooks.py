@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from hami_core import hookspecs as specs
-from hami_core.errors import RequestError, VendorError, WireError
+from hami_core.errors import DeviceError, RequestError, VendorError, WireError
 from hami_core.model import Reason
 from hami_core.plugins import checks, tighten
 from hami_core.plugins.call import Hook
@@ -94,7 +94,7 @@ class NodeHooks:
         limit_s=30.0,
     )
     advertise = Hook(specs.advertise, check=checks.advertisement, required=True)
-    allocate = Hook(specs.allocate, check=checks.edits, required=True, pool="start")
+    allocate = Hook(specs.allocate, check=checks.edits, required=True, pool="start", may_raise=(DeviceError,))
     health = Hook(specs.health, check=checks.changes, tighten=tighten.unhealthier)
     release = Hook(specs.release, check=checks.nothing, pool="start")
     tend = Hook(specs.tend, check=checks.nothing)

@@ -140,7 +140,11 @@ def parse_memory(
         raise RequestError(where, field, f"{text!r} is not a whole number", f"write {value.__ceil__()}")
     if value * factor > maximum_mib:
         problem = f"{text} is above the largest amount {maximum_mib // factor}, in {unit}"
-        raise RequestError(where, field, problem, f"if bytes are meant, {offer}" if "that is" in offer else offer)
+        if value < MIB:  # too few to be bytes
+            offer = f"if MiB are meant, write {-(-value // factor)}"
+        elif "that is" in offer:
+            offer = f"if bytes are meant, {offer}"
+        raise RequestError(where, field, problem, offer)
     return value * factor
 
 

@@ -230,6 +230,12 @@ def test_answer_of_the_wrong_type_is_an_error(hook, value):
         CALLS[hook](anywhere(**{hook: answers(value)}))
 
 
+def test_device_error_of_allocate_passes_with_its_own_text():
+    error = DeviceError("/dev/acme0 is missing: load the driver")
+    with pytest.raises(DeviceError, match=f"^{error}$"):
+        CALLS["allocate"](anywhere(allocate=broken(error)))
+
+
 @pytest.mark.parametrize("hook", ["discover", "advertise", "allocate"])
 def test_required_node_hooks_may_not_answer_none(hook):
     with pytest.raises(VendorError, match=f"in {hook}: answered None"):

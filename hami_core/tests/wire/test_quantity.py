@@ -151,6 +151,11 @@ def test_meaningless_memory_is_refused_with_the_fix(text, told):
         parse_memory(text, where="w", field="f")
 
 
+def test_memory_in_mib_instead_of_units_is_told():
+    with pytest.raises(RequestError, match=r"5000 is above .* in units of 256 MiB .if MiB are meant, write 20\)"):
+        parse_memory("5000", where="w", field="f", factor=256)
+
+
 def test_memory_of_many_cards_has_its_own_bound_and_millions():
     read = functools.partial(parse_memory, where="w", field="f", maximum_mib=10**8, whole_millions=True)
     assert [read("3M"), read("1500k"), read("2097152")] == [3_000_000, 1_500_000, 2_097_152]

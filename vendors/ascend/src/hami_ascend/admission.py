@@ -54,7 +54,10 @@ def asked_of(container: ContainerSpec, chip: Chip, *, soft: bool) -> Asked | Non
         )
     memory_mib = _memory_mib(container, chip, soft=soft)
     if count > 1 and not soft and chip.size_of(memory_mib) is not None:
-        fix = f"ask for one device, or for {chip.units(chip.memory_allocatable)} of {chip.resource_memory_name}"
+        whole = chip.units(chip.memory_allocatable)
+        fix = f"ask for one device, or for {whole} of {chip.resource_memory_name}"
+        if chip.is_given_in_modules:
+            fix = f"{chip.common_word} is given in pairs of whole devices: leave {chip.resource_memory_name} out"
         raise _refusal(container, "vNPU not supported for multiple devices", fix)
     return Asked(count, count != written, chip.units(memory_mib))
 
