@@ -407,7 +407,8 @@ def allocate(slices: tuple[Slice, ...], container: ContainerRef) -> ContainerEdi
     Returns:
         What to add to the container. Host paths must exist. Do not trust anything inside the container.
 
-    May raise `DeviceError` that names what is missing and the fix: PreStartContainer refuses the container with its text.
+    May raise `DeviceError` that names what is missing and the fix: PreStartContainer refuses the container with that
+    text.
     When it fails otherwise: the text also names the plugin, its version and the arguments.
     """
 

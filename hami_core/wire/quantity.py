@@ -140,12 +140,15 @@ def parse_memory(
         raise RequestError(where, field, f"{text!r} is not a whole number", f"write {value.__ceil__()}")
     if value * factor > maximum_mib:
         problem = f"{text} is above the largest amount {maximum_mib // factor}, in {unit}"
-        if value < MIB:  # too few to be bytes
-            offer = f"if MiB are meant, write {-(-value // factor)}"
-        elif "that is" in offer:
-            offer = f"if bytes are meant, {offer}"
-        raise RequestError(where, field, problem, offer)
+        raise RequestError(where, field, problem, _meant(value, factor, offer))
     return value * factor
+
+
+def _meant(value: int, factor: int, offer: str) -> str:
+    """What to write instead of an amount that is too large for its unit: it was meant in MiB, or in bytes."""
+    if value < MIB:  # less than 1 MiB in bytes
+        return f"if MiB are meant, write {-(-value // factor)}"
+    return f"if bytes are meant, {offer}" if "that is" in offer else offer
 
 
 def parse_amount(text: str, *, where: str, field: str, maximum: int = INT32_MAX) -> int:

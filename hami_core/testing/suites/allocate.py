@@ -18,13 +18,14 @@ from hami_core.testing.scheduling import facts
 from hami_core.testing.suites.case import VendorCase
 
 if TYPE_CHECKING:
-    from hami_core.model import Device
     from hami_core.plugins.vendor import LoadedVendor
     from hami_core.testing.node_run import NodeRun
 
 _SLOT = re.compile(r"(?P<device>.+)-\d+")
 _ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FORBIDDEN = ("/proc", "/sys/fs/cgroup", "/var/run/docker.sock", "/run/containerd", "/var/lib/kubelet")
+_FACTS = ("index", "slots", "memory_mib", "cores", "type", "family")
+"""What a device's register must keep."""
 _HOOKS = {"prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"}
 
 
@@ -34,13 +35,19 @@ class AllocateSuite(VendorCase):
     def test_devices_are_discovered(self, node_loaded: LoadedVendor) -> None:
         """`discover` finds at least one device here. A second call finds the same devices."""
         devices = node_loaded.discover()
-        assert devices
-        assert node_loaded.discover() == devices
+        assert devices, "discover finds no device here"
+        again = node_loaded.discover()
+        assert again == devices, f"discover finds {devices}, then {again}"
 
     def test_scheduler_reads_back_what_the_node_advertises(self, node_run: NodeRun) -> None:
         """From the annotations and capacity of `advertise`, `register` reads the devices that `discover` found."""
-        devices = node_run.loaded.discover()
-        assert [_essence(device) for device in node_run.registered()] == [_essence(device) for device in devices]
+        devices, registered = node_run.loaded.discover(), node_run.registered()
+        ids, read = [device.id for device in devices], [device.id for device in registered]
+        assert read == ids, f"register reads the devices {read}, discover says {ids}"
+        for device, got in zip(devices, registered, strict=True):
+            for fact in _FACTS:
+                says, reads = getattr(device, fact), getattr(got, fact)
+                assert reads == says, f"register reads {fact}={reads!r} for {device.id}, discover says {says!r}"
 
     def test_slots_are_named_after_their_device(self, node_loaded: LoadedVendor) -> None:
         """Slot ids have HAMi's form ``<uuid>-<k>``. Each device has as many ids as slots."""
@@ -102,18 +109,21 @@ class AllocateSuite(VendorCase):
         for given in node_run.containers():
             edits = node_run.allocate(given)
             for name in edits.env:
-                assert _ENV.fullmatch(name), f"environment variable {name!r}"
+                assert _ENV.fullmatch(name), f"allocate: {name!r} is no name of an environment variable"
             for mount in edits.mounts:
-                assert mount.host_path.startswith("/"), mount
-                assert mount.container_path.startswith("/"), mount
-                assert os.path.normpath(mount.host_path) != "/", mount
-                assert not os.path.normpath(mount.host_path).startswith(_FORBIDDEN), mount
+                host = os.path.normpath(mount.host_path)
+                assert mount.host_path.startswith("/"), f"allocate: host path of {mount} is not absolute"
+                assert mount.container_path.startswith("/"), (
+                    f"allocate: container_path of {mount} does not begin with /"
+                )
+                assert host != "/", f"allocate: {mount} mounts the host's root"
+                assert not host.startswith(_FORBIDDEN), f"allocate: {mount} mounts one of {', '.join(_FORBIDDEN)}"
             for node in edits.device_nodes:
-                assert node.path.startswith("/dev/"), node
-                assert set(node.permissions) <= set("rwm"), node
+                assert node.path.startswith("/dev/"), f"allocate: path of {node} is not below /dev"
+                assert set(node.permissions) <= set("rwm"), f"allocate: permissions of {node} are not of r, w and m"
             for hook in edits.hooks:
-                assert hook.name in _HOOKS, hook
-                assert hook.path.startswith("/"), hook
+                assert hook.name in _HOOKS, f"allocate: {hook.name!r} is no CDI hook ({', '.join(sorted(_HOOKS))})"
+                assert hook.path.startswith("/"), f"allocate: path of {hook} is not absolute"
 
     def test_hooks_of_the_node_print_and_change_nothing(
         self, node_run: NodeRun, capfd: pytest.CaptureFixture[str]
@@ -175,7 +185,3 @@ def _facts(edits: ContainerEdits) -> set[tuple[str, ...]]:
         *(("device", node.path, node.host_path) for node in edits.device_nodes),
         *(("limits", name, repr(content)) for name, content in edits.limits.items()),
     }
-
-
-def _essence(device: Device) -> tuple[object, ...]:
-    return device.id, device.index, device.slots, device.memory_mib, device.cores, device.type, device.family
