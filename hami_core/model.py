@@ -156,10 +156,10 @@ class Family:
         handshake_key: Node annotation for HAMi's liveness handshake; empty: the family has none.
         foreign_lock: Node annotation by which HAMi's own plugin for the family finds its pod, and which it removes.
             Bind locks it on nodes that our agent does not serve. Empty: there is no such plugin.
-        mode_key: Pod annotation in which Bind writes the `Slice.mode` of the pod's slices, of the form
-            ``hami.io/…-allocated``, so that users can't set it and the signature covers it. If the family has one,
-            hooks see how present containers share a device (`DeviceKind.shared_as`, `DeviceUsage.slices`). Empty: modes
-            are not kept.
+        mode_key: Pod annotation in which Bind writes the `Slice.mode` of the pod's slices. Its form is
+            ``hami.io/…-allocated``, which users can't set and the signature covers. If the family has one, hooks see
+            how present containers share a device (`DeviceKind.shared_as`, `DeviceUsage.slices`). Empty: modes are not
+            kept.
         pod_keys: Pod annotations that the family's hooks may read. They see these and the selectors below, no others.
         uuid_selectors: Annotation pairs that choose devices by id. A device must pass all pairs.
         type_selectors: Annotation pairs that choose devices by model. A device must pass all pairs.
