@@ -435,6 +435,7 @@ def release(container: ContainerRef) -> None:
     """Undo what `allocate` did on the node outside the container, such as making a MIG instance. Optional.
 
     When: after the container's pod is gone from the API server and from the kubelet's checkpoint. It may be repeated.
+        After a restart of the agent, it may come before `discover`.
 
     Args:
         container: The container that is gone.

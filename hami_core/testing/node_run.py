@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from hami_core.errors import HamiError
-from hami_core.testing.scheduling import Given, Scheduler, facts, portions
+from hami_core.testing.scheduling import Given, Scheduler, facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,8 +47,7 @@ class NodeRun:
         scheduler = self.scheduler()
         found: list[Given] = []
         for word, family in scheduler.families.items():
-            device = next(iter(scheduler.devices[word].values()), None)
-            sizes = portions(family, device) if device else []
+            sizes = self.scheduler().portions(family) if scheduler.devices[word] else []
             for number in range(len(sizes) * 2):
                 placed = scheduler.place(family, sizes[number % len(sizes)], 1 + number % 2)
                 if placed is not None:
@@ -62,7 +61,7 @@ class NodeRun:
         found: list[Given] = []
         for word, family in scheduler.families.items():
             devices = scheduler.devices[word]
-            sizes = portions(family, next(iter(devices.values()))) if devices else []
+            sizes = scheduler.portions(family) if devices else []
             for limits in sizes[-2:-1] or sizes:
                 alike: list[Given] = []
                 for _ in devices:
@@ -75,10 +74,10 @@ class NodeRun:
     def unequal(self) -> list[tuple[Given, Given]]:
         """Pairs of containers. The second has more of the same device, or another device."""
         pairs: list[tuple[Given, Given]] = []
-        for word, have in self.scheduler().devices.items():
-            device = next(iter(have.values()))
-            family = next(family for family in self.loaded.families if family.word == word)
-            alone = [self._alone(family, limits) for limits in portions(family, device)]
+        scheduler = self.scheduler()
+        for word in scheduler.devices:
+            family = scheduler.families[word]
+            alone = [self._alone(family, limits) for limits in scheduler.portions(family)]
             parts = [given for given in alone if given is not None][1:]
             pairs += [(parts[0], larger) for larger in parts[1:]]
         neighbours = self.neighbours()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -111,6 +112,31 @@ class Scheduler:
                 return pod, booked
         return None
 
+    def portions(self, family: Family) -> list[dict[str, str]]:
+        """Amounts of the family's first device: none named, then a quarter, half and all of its memory and cores.
+
+        If the vendor refuses cores beside memory, a portion is memory alone.
+        """
+        device = next(iter(self.devices[family.word].values()))
+        names = family.resources
+        found: list[dict[str, str]] = [{}]
+        for part in (4, 2, 1):
+            units = device.usable_mib // part // max(family.memory_factor, 1)
+            memory = {names.memory: str(units)} if names.memory else {}
+            cores = {names.cores: str(100 // part)} if names.cores else {}
+            amounts = memory | cores if self._admits(family, memory | cores) else memory
+            if amounts:
+                found.append(amounts)
+        return found
+
+    def _admits(self, family: Family, limits: Mapping[str, str]) -> bool:
+        """Whether the vendor takes these amounts for some number of devices."""
+        for count in range(1, len(self.devices[family.word]) + 1):
+            with contextlib.suppress(RequestError):
+                self.admit({**limits, family.resources.count: str(count)})
+                return True
+        return False
+
     def annotations(self, pod: Pod, allocation: Allocation) -> dict[str, str]:
         """All annotations of the pod once it is bound: its own, the framework's and the vendor's."""
         written = allocation_annotations(allocation, self.families, BOUND_AT, keys.PHASE_SUCCESS)
@@ -137,15 +163,3 @@ def facts(said: Advertisement) -> NodeFacts:
     """The node object once an agent has advertised its devices and offered their slots to the kubelet."""
     capacity = {name: str(len(slots)) for name, slots in said.slots.items()}
     return NodeFacts(NODE, said.annotations, said.labels, capacity, capacity)
-
-
-def portions(family: Family, device: Device) -> list[dict[str, str]]:
-    """Amounts of one device: none named, then a quarter, half and all of its memory and cores."""
-    names = family.resources
-    found: list[dict[str, str]] = [{}]
-    for part in (4, 2, 1):
-        memory = {names.memory: str(device.usable_mib // part // max(family.memory_factor, 1))} if names.memory else {}
-        cores = {names.cores: str(100 // part)} if names.cores else {}
-        if memory or cores:
-            found.append(memory | cores)
-    return found

@@ -16,7 +16,7 @@ from hami_core.placement.pod_usage import uses
 from hami_core.plugins.examine import illegal_keys
 from hami_core.plugins.served import declared_keys
 from hami_core.testing import samples
-from hami_core.testing.scheduling import NAMESPACE, NODE, Pod, Scheduler, portions
+from hami_core.testing.scheduling import NAMESPACE, NODE, Pod, Scheduler
 from hami_core.testing.suites.case import VendorCase
 from hami_core.testing.suites.inventory import RELAXED
 from hami_core.wire import keys
@@ -97,7 +97,7 @@ class PlacementSuite(VendorCase):
         """Hooks keep no account of their own of what is booked, so a node that was filled and emptied is as before."""
         scheduler = Scheduler(loaded, devices)
         for family in _with_devices(scheduler):
-            for limits in portions(family, next(iter(scheduler.devices[family.word].values()))):
+            for limits in scheduler.portions(family):
                 first, second = (_fill(scheduler, family, limits) for _ in range(2))
                 assert second == first, (
                     f"{first} pods of {family.word} with {limits} fit, then {second} on the same node"
@@ -122,7 +122,7 @@ class PlacementSuite(VendorCase):
     def test_whole_device_is_not_shared(self, loaded: LoadedVendor, devices: tuple[Device, ...]) -> None:
         """A pod that asks for all cores of a device has it for itself, before and after other pods come."""
         for family in _with_devices(Scheduler(loaded, devices)):
-            part = portions(family, next(d for d in devices if d.family == family.word))[:2][-1]
+            part = Scheduler(loaded, devices).portions(family)[:2][-1]
             cores = family.resources.cores
             whole, small = ({**part, cores: amount} if cores else part for amount in ("100", "0"))
             for first in (whole, small):
@@ -205,14 +205,14 @@ class PlacementSuite(VendorCase):
                 if not family.resources.memory or device.mig_profiles or not device.healthy:
                     continue
                 scheduler = Scheduler(loaded, [other for other in have.values() if other.type == device.type])
-                limits = portions(family, device)[-1] | {c: "0" for c in [family.resources.cores] if c}
+                limits = {family.resources.memory: str(device.usable_mib // max(family.memory_factor, 1))}
                 assert scheduler.place(family, limits), f"a pod with {limits} does not fit on an idle {device}"
 
     def test_quota_counts_what_is_booked(self, loaded: LoadedVendor, devices: tuple[Device, ...]) -> None:
         """A ResourceQuota of as many units as a pod books admits the pod, and one unit less refuses it."""
         for family in _with_devices(Scheduler(loaded, devices)):
             names = family.resources
-            for limits in portions(family, next(d for d in devices if d.family == family.word)):
+            for limits in Scheduler(loaded, devices).portions(family):
                 scheduler = Scheduler(loaded, devices)
                 placed = scheduler.place(family, limits)
                 if placed is None:

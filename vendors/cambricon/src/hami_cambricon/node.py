@@ -256,6 +256,8 @@ class CambriconNode:
     @hookimpl
     def release(self, container: ContainerRef) -> None:
         """Destroy the container's instances. Those of a card that does not answer now are left to `tend`."""
+        if not self._cards:  # the agent has just started
+            self.discover()
         for card in self._present():
             name = instance_name(container, card.uuid)
             try:
