@@ -447,6 +447,8 @@ class Request:
         custom: The vendor's own data, which the core does not read.
         mode: How the container shares its devices, the same for all containers of a pod; it becomes `Slice.mode`. An
             empty mode is the device's.
+        preload: Whether the container gets a file ``/etc/ld.so.preload`` that names the vendor's library. A container
+            has one such file, so the core refuses a container with two such requests.
 
     Example:
         >>> half = Request("ACME", count=2, memory_percent=50)
@@ -466,6 +468,7 @@ class Request:
     numa_bind: bool = False
     custom: Mapping[str, Any] = field(default_factory=_empty)
     mode: str = ""
+    preload: bool = False
 
     def memory_on(self, usable_mib: int) -> int:
         """MiB that this request takes on a device. As in HAMi, an amount wins over a percentage, which rounds down.

@@ -26,12 +26,13 @@ VERSION: Final = "0.6.0"
 _LIMIT: Final = 1 << 20
 _NAME: Final = re.compile(r"[0-9a-f]{32}")
 _FILE: Final = re.compile(r"hami-([0-9a-f]{32})\.json")
+_CLASS: Final = ".hami.io/slot"
 _TAGS: Final = re.compile(r"[^a-z0-9-]+")
 
 
 def kind_of(vendor: str) -> str:
     """The CDI kind of a vendor's slots, such as ``nvidia.hami.io/slot``."""
-    return f"{_TAGS.sub('-', vendor.lower()).strip('-') or 'vendor'}.hami.io/slot"
+    return f"{_TAGS.sub('-', vendor.lower()).strip('-') or 'vendor'}{_CLASS}"
 
 
 def fresh_name() -> str:
@@ -50,6 +51,12 @@ def own_name(kind: str, names: tuple[str, ...]) -> str | None:
     prefix = kind + "="
     own = [n[len(prefix) :] for n in names if n.startswith(prefix)]
     return own[0] if len(own) == 1 and _NAME.fullmatch(own[0]) else None
+
+
+def names_in(qualified_names: Sequence[str]) -> list[str]:
+    """The fresh names, of any of our agents, among qualified CDI names."""
+    parts = (q.rpartition("=") for q in qualified_names)
+    return [name for kind, _, name in parts if kind.endswith(_CLASS) and _NAME.fullmatch(name)]
 
 
 def file_name(name: str) -> str:
@@ -120,6 +127,24 @@ class SpecFolder:
             if isinstance(content, dict) and content.get("kind") == kind:
                 found.append(name)
         return frozenset(found)
+
+    def mounts(self, name: str) -> dict[str, str]:
+        """Container path → host path of what a spec mounts; empty if there is no spec.
+
+        Raises:
+            OSError: The file can't be read.
+            ValueError: It is no spec of our form.
+        """
+        try:
+            with files.folder(self.path) as fd:
+                content = orjson.loads(files.read(file_name(name), inside=fd, limit=_LIMIT))
+        except FileNotFoundError:
+            return {}
+        try:
+            [device] = content["devices"]
+            return {m["containerPath"]: m["hostPath"] for m in device["containerEdits"].get("mounts", ())}
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"CDI spec {file_name(name)} has an unknown form: {error!r}") from error
 
     def write(self, name: str, data: bytes) -> None:
         """Write a spec. Makes the folder if needed, since a reboot empties ``/var/run``."""

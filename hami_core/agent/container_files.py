@@ -14,15 +14,16 @@ import structlog
 
 from hami_core.agent import cdi
 from hami_core.agent.refusals import Refusal, key_of
-from hami_core.errors import HamiError
+from hami_core.errors import DeviceError, HamiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
+    from collections.abc import Callable, Container, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from hami_core.agent.actions import Actions
     from hami_core.agent.cdi import SpecFolder
     from hami_core.agent.counters import Counters
+    from hami_core.agent.identity import Entry
     from hami_core.agent.pods import PodIndex
     from hami_core.agent.records import Record, RecordStore
     from hami_core.agent.refusals import Refusals
@@ -54,6 +55,8 @@ class ContainerFiles:
         refusals: Receives a refusal when a container's files can't be written.
         mismatch: Returns how Allocate's answer in serial mode differs from what the container should get; empty if it
             does not differ.
+        beside: Reads the checkpoint's entries of the container's other resources. There are none while it lacks the
+            container.
         actions: Evicts pods.
         changed: Called after an attempt to write a container's files.
         wake: Requests another pass.
@@ -75,6 +78,7 @@ class ContainerFiles:
         pods: PodIndex,
         refusals: Refusals,
         mismatch: Callable[[Record, ContainerEdits], str],
+        beside: Callable[[Record], Sequence[Entry]],
         actions: Actions,
         changed: Callable[[], None],
         wake: Callable[[], None],
@@ -90,6 +94,7 @@ class ContainerFiles:
         self._pods = pods
         self._refusals = refusals
         self._mismatch = mismatch
+        self._beside = beside
         self._actions = actions
         self._changed = changed
         self._wake = wake
@@ -154,6 +159,10 @@ class ContainerFiles:
                 self._refuse_and_evict(record, problem)
                 return
             await self._on_disk(self._write_files, fresh, edits, vendor.kind, after_reboot)
+            # The other vendor's agent also writes first and then looks. So at least one of the two sees the conflict.
+            if problem := await asyncio.to_thread(self._conflict, record, edits):
+                await self._on_disk(self._specs.remove, record.name)
+                raise DeviceError(problem)
         except (HamiError, OSError, ValueError) as error:
             text = f"its devices can't be prepared: {error}"
             self._refusals.set(key_of(record), Refusal(text, final=isinstance(error, HamiError)))
@@ -165,6 +174,22 @@ class ContainerFiles:
         self._refusals.clear(key_of(record))
         self._counters.specs_written += 1
         log.info("a container's devices are ready", pod=f"{record.namespace}/{record.pod}", container=record.container)
+
+    def _conflict(self, record: Record, edits: ContainerEdits) -> str:
+        """Which file another device plugin mounts at the same path of the container; empty if none does.
+
+        Of two such mounts one is lost, perhaps the one that limits the container.
+        """
+        mounts = (*self._store.mounts(record, edits), *edits.mounts)
+        own = {mount.container_path: mount.host_path for mount in mounts}
+        for entry in self._beside(record):
+            theirs = dict(entry.mounts)
+            for name in cdi.names_in(entry.names):
+                theirs |= self._specs.mounts(name)
+            for path in sorted(own.keys() & theirs.keys()):
+                if own[path] != theirs[path]:
+                    return f"{record.resource} and {entry.resource} both mount a file at {path}"
+        return ""
 
     def _refuse_and_evict(self, record: Record, problem: str) -> None:
         """Refuse a container that got an answer meant for another container, and evict its pod."""

@@ -22,6 +22,7 @@ from hami_core.errors import WireError
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
     from pathlib import Path
 
 CHECKPOINT: Final = "kubelet_internal_checkpoint"
@@ -96,12 +97,15 @@ class _File(_Wire):
 _decoder = msgspec.json.Decoder(_File)
 
 
-def decode(data: bytes, *, resources: frozenset[str] | None = None) -> Checkpoint:
-    """Read a checkpoint.
+def decode(
+    data: bytes, *, resources: frozenset[str] | None = None, container: tuple[str, str] | None = None
+) -> Checkpoint:
+    """Read a checkpoint. The answers stored in entries that are not kept are not decoded.
 
     Args:
         data: Content of the file.
-        resources: Resources whose entries to keep; None: all. Answers stored for other resources are not decoded.
+        resources: Resources whose entries to keep; None: all.
+        container: Pod UID and container name whose entries to keep; None: all.
 
     Raises:
         WireError: The data does not have the form that we know.
@@ -110,8 +114,12 @@ def decode(data: bytes, *, resources: frozenset[str] | None = None) -> Checkpoin
         file = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise WireError(CHECKPOINT, -1, f"not a device checkpoint of a form we know: {error}") from error
-    found = enumerate(file.Data.PodDeviceEntries or ())
-    entries = tuple(_entry(i, e) for i, e in found if resources is None or e.ResourceName in resources)
+    entries = tuple(
+        _entry(index, raw)
+        for index, raw in enumerate(file.Data.PodDeviceEntries or ())
+        if (resources is None or raw.ResourceName in resources)
+        and (container is None or (raw.PodUID, raw.ContainerName) == container)
+    )
     registered = tuple((r, frozenset(ids or ())) for r, ids in sorted((file.Data.RegisteredDevices or {}).items()))
     return Checkpoint(entries, registered)
 
@@ -193,13 +201,33 @@ class CheckpointReader:
             raise WireError(str(self.path), -1, f"can't be read: {error.strerror}") from error
         seen = _stamp(status)
         if seen != self._seen:
-            try:
-                data = files.read(str(self.path), limit=LIMIT)
-            except OSError as error:
-                raise WireError(str(self.path), -1, f"can't be read: {error}") from error
-            self.last = decode(data, resources=self._resources)
+            self.last = decode(self._content(), resources=self._resources)
             self._seen = seen
         return self.last
+
+    def beside(self, is_own: Callable[[Entry], bool]) -> tuple[Entry, ...]:
+        """The entries of a container's other resources, as they are now, also those of other device plugins.
+
+        Args:
+            is_own: Says whether an entry of our resources is the container's. If none is, the result is empty.
+
+        Raises:
+            WireError: The file can't be read or has an unknown form.
+        """
+        if not self.path.exists():
+            return ()
+        data = self._content()
+        own = next(filter(is_own, decode(data, resources=self._resources).entries), None)
+        if own is None:
+            return ()
+        found = decode(data, container=(own.pod_uid, own.container)).entries
+        return tuple(entry for entry in found if entry.resource != own.resource)
+
+    def _content(self) -> bytes:
+        try:
+            return files.read(str(self.path), limit=LIMIT)
+        except OSError as error:
+            raise WireError(str(self.path), -1, f"can't be read: {error}") from error
 
 
 def _stamp(status: os.stat_result) -> tuple[int, int, int]:

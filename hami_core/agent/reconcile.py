@@ -137,6 +137,7 @@ class Reconciler:
             pods=pods,
             refusals=self._refusals,
             mismatch=self._serial_allocate.mismatch,
+            beside=lambda record: reader.beside(lambda entry: self._names.of(entry) == record.name),
             actions=actions,
             changed=self._files_changed,
             wake=self.wake,

@@ -64,7 +64,7 @@ def _counted(containers: Sequence[ContainerRequest]) -> tuple[ContainerRequest, 
 
 
 def _bounded(container: str, requests: tuple[Request, ...]) -> tuple[Request, ...]:
-    """Check the amounts in a vendor's answer, so that placement can rely on them."""
+    """Check the vendors' answers for one container, so that placement can rely on them."""
     seen: set[str] = set()
     for request in requests:
         amounts = {
@@ -84,4 +84,12 @@ def _bounded(container: str, requests: tuple[Request, ...]) -> tuple[Request, ..
         if request.family in seen:
             raise RequestError(f"container {container}", request.family, "the vendor answered two requests")
         seen.add(request.family)
+    limited = [request.family for request in requests if request.preload]
+    if len(limited) > 1:
+        raise RequestError(
+            f"container {container}",
+            " and ".join(limited),
+            "each is limited by a library that the file /etc/ld.so.preload names, and a container has one such file",
+            "ask for them in different containers of the pod",
+        )
     return requests

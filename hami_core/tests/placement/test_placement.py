@@ -38,6 +38,24 @@ def _parse(container: ContainerSpec, pod: PodFacts) -> tuple[Request, ...]:
     return tuple(Request("X", int(text)) for text in container.limits.values())
 
 
+@pytest.mark.parametrize("preloading", [(), ("X",), ("X", "Y"), ("X", "Y", "Z")])
+def test_container_has_one_preloaded_library(preloading):
+    containers = [ContainerSpec("init", INIT), ContainerSpec("main", APP)]
+    answers = {
+        "init": (Request("X", 1, preload=True),),
+        "main": tuple(Request(w, 1, preload=w in preloading) for w in "XYZ"),
+    }
+
+    def ask():
+        return pod_request("u", "ns", "p", containers, {}, lambda container, _: answers[container.name])
+
+    if len(preloading) < 2:
+        assert len(ask().containers) == 2
+        return
+    with pytest.raises(RequestError, match=f"container main: {' and '.join(preloading)}: each is limited"):
+        ask()
+
+
 def test_a_pod_keeps_its_containers_and_policies():
     containers = [ContainerSpec("first", INIT, {"x": "2"}), ContainerSpec("second", APP)]
     annotations = {"hami.io/gpu-scheduler-policy": "mutex", "hami.io/device-scoring-weights": "slot=1,core=0,memory=3"}

@@ -165,7 +165,8 @@ class Ascend:
     def parse_request(self, container: ContainerSpec, pod: PodFacts, family: Family) -> Request | None:
         """Read the request by HAMi's rules. Cores default to 0. Admission has rounded memory to a vNPU size."""
         found = default_parse_request(container, pod, family)
-        return found and replace(found, mode=_mode_of(pod.annotations))
+        mode = _mode_of(pod.annotations)
+        return found and replace(found, mode=mode, preload=mode == SOFT)
 
     @hookimpl
     def check_type(self, request: Request, kind: DeviceKind) -> Reason | None:

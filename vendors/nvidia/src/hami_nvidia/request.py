@@ -39,7 +39,8 @@ def parse_request(container: ContainerSpec, pod: PodFacts, family: Family, confi
     request = vendorkit.default_parse_request(container, pod, family, defaults)
     if request is None:
         return None
-    return replace(request, numa_bind=parse_bool_go(pod.annotations.get(NUMA_BIND, "")) is True)
+    # Only the agent knows if a container has whole cards, which it gives without the interposer.
+    return replace(request, numa_bind=parse_bool_go(pod.annotations.get(NUMA_BIND, "")) is True, preload=True)
 
 
 def mutate(container: ContainerSpec, pod: PodFacts, family: Family, config: NvidiaConfig) -> Mutation | None:
