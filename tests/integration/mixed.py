@@ -1,20 +1,26 @@
 """Nodes and pods of several vendors on the embedded cluster.
 
-NVIDIA's cards are simulated and its agents run. For Ascend and Cambricon the node objects say which devices there are,
-and the stage finishes their Binds in place of their device plugins.
+The devices are simulated. On most nodes our agents serve them, each in a process of its own. Other nodes stand for
+those of HAMi's Ascend plugin and of Cambricon's plugin: the node objects say which devices there are, and the stage
+finishes Binds in place of the plugins.
 """
 
 from __future__ import annotations
 
 import json
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hami_ascend import sim as ascend_sim
+from hami_cambricon import sim as cambricon_sim
 from hami_nvidia.demo.stage import GpuNode, GpuStage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
+
+    from hami_core.testing import StageNode
 
 VENDORS = ("nvidia", "ascend", "cambricon")
 CHIP = "Ascend910B4"
@@ -28,16 +34,53 @@ KEYS = {
 """Allocation annotation of each vendor. Other chips than `CHIP` have their own."""
 
 
+@dataclass(frozen=True, slots=True)
+class MixedNode(GpuNode):
+    """A node of several vendors.
+
+    Attributes:
+        npus: Number of NPUs that our agent serves.
+        mlus: Number of MLUs that our agent serves.
+    """
+
+    npus: int = 0
+    mlus: int = 0
+
+
 @dataclass
 class MixedStage(GpuStage):
     """The stage with three vendors, all of which this process reads, too."""
 
     vendors: Sequence[str] = VENDORS
+    _devices: dict[str, dict[str, str]] = field(init=False, default_factory=dict)
+    """Environment by which the agents of a node find its NPUs and MLUs."""
 
     @property
     def read_vendors(self) -> Sequence[str]:
         """Every vendor of the scheduler."""
         return self.vendors
+
+    def prepare(self) -> None:
+        """Make the simulated devices. The agent makes vNPUs, so that NPUs refuse what does not fit on them."""
+        super().prepare()
+        for number, node in enumerate(self.nodes):
+            made = self._devices[node.name] = {"HAMI_ASCEND_VNPU_CREATOR": "agent"}
+            if isinstance(node, MixedNode) and node.npus:
+                made |= ascend_sim.create(self.npus(node.name), node.npus, "910B4", first_die=1 + 16 * number)
+            if isinstance(node, MixedNode) and node.mlus:
+                made |= cambricon_sim.create(self.mlus(node.name), cards=node.mlus, memory_mib=MLU_MIB)
+
+    def agent_environment(self, node: StageNode) -> dict[str, str]:
+        """Paths of the node's simulated devices."""
+        return super().agent_environment(node) | self._devices[node.name]
+
+    def npus(self, node: str) -> Path:
+        """Folder of a node's simulated NPUs."""
+        return self.work / node / "npus"
+
+    def mlus(self, node: str) -> Path:
+        """Folder of a node's simulated MLUs."""
+        return self.work / node / "mlus"
 
     def stop(self, name: str) -> None:
         """End one of our parts with SIGTERM and leave it so; `restart` starts it again."""
@@ -45,8 +88,14 @@ class MixedStage(GpuStage):
         self.parts[name].wait()
 
 
-def node(name: str, gpus: str = "", npus: int = 0, mlus: int = 0, *, chip: str = CHIP, soft: bool = False) -> GpuNode:
-    """A node with simulated GPUs of a profile, and with NPUs and MLUs as their vendors' device plugins leave them."""
+def node(name: str, gpus: str = "", npus: int = 0, mlus: int = 0) -> MixedNode:
+    """A node with simulated GPUs of a profile, NPUs and MLUs. Our agents serve all of them."""
+    there = {"nvidia": gpus, "ascend": npus, "cambricon": mlus}
+    return MixedNode(name, gpus, agents=[vendor for vendor, has in there.items() if has], npus=npus, mlus=mlus)
+
+
+def foreign_node(name: str, npus: int = 0, mlus: int = 0, *, chip: str = CHIP, soft: bool = False) -> MixedNode:
+    """A node with NPUs and MLUs as their vendors' device plugins leave them, and without our agents."""
     annotations, capacity = {}, {}
     if npus:
         annotations = {f"hami.io/node-register-{chip}": register(npus, chip), "hami-vnpu-core": str(soft).lower()}
@@ -58,7 +107,7 @@ def node(name: str, gpus: str = "", npus: int = 0, mlus: int = 0, *, chip: str =
             "cambricon.com/mlu.smlu.vcore": str(mlus * 100),
             "cambricon.com/mlu.smlu.vmemory": str(mlus * MLU_MIB // 256),
         }
-    return GpuNode(name, gpus, agents=("nvidia",) if gpus else (), annotations=annotations, capacity=capacity)
+    return MixedNode(name, agents=(), annotations=annotations, capacity=capacity)
 
 
 def register(count: int, chip: str = CHIP) -> str:
