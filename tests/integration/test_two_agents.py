@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from hami_nvidia.demo.stage import GpuNode
@@ -18,9 +19,18 @@ BOTH = ("nvidia", "acme")
 LOOK = ["sh", "-c", "cuda-probe look; echo npu=$ACME_MEMORY_LIMITS_MIB; ls /dev/acme*; sleep 600"]
 
 
+PRELOAD = "/etc/ld.so.preload"
+
+
 @pytest.fixture(scope="module", autouse=True)
 def installed(short_folder):
-    yield from acme.installed(short_folder)
+    """The template's vendor. If its agent has the variable HAMI_ACME_PRELOAD, containers get this preload file."""
+    for site in acme.installed(short_folder):
+        file = site / "hami_acme" / "node.py"
+        mounts = f'mounts=tuple(Mount(f, "{PRELOAD}") for f in [os.environ.get("HAMI_ACME_PRELOAD")] if f),'
+        text = file.read_text().replace("return ContainerEdits(", f"return ContainerEdits({mounts}")
+        file.write_text(text.replace("from hami_core import", "import os\nfrom hami_core import Mount,", 1))
+        yield site
 
 
 def node(folder) -> GpuNode:
@@ -112,6 +122,25 @@ async def test_serial_mode_of_two_agents_gives_each_its_own(short_folder):
             entry["spec"]["restartPolicy"] = "Never"
         await asyncio.gather(*(stage.submit(entry) for entry in only))
         assert not await all_end(stage, {entry["metadata"]["name"] for entry in only}, 60)
+
+
+@pytest.mark.parametrize("serial", [False, True])
+async def test_container_with_two_preload_files_never_starts(short_folder, serial):
+    """The scheduler does not know that the template's vendor has such a file. So the agents must find it out."""
+    folder = short_folder / f"npu-preload-{serial}"
+    made = node(folder)
+    (folder / "ld.so.preload").write_text("")
+    made = replace(made, env={**made.env, "HAMI_ACME_PRELOAD": str(folder / "ld.so.preload")})
+    how = {"kubelet": {"cdi": False}, "agent": ["--serial=always"]} if serial else {}
+    async with MixedStage(short_folder / f"preload-{serial}", [made], vendors=BOTH, **how) as stage:
+        await stage.submit(both("both", 3000, 1000))
+        with pytest.raises(StageError, match=f"both mount a file at {PRELOAD}"):
+            await stage.wait_running("both", limit_s=15)
+        assert not await stage.log("both", "c0")
+        await stage.submit(pod("apart", gpu(2000), npu(500)))
+        await stage.wait_running("apart")
+        assert PRELOAD in (await stage.container("apart", "c0")).mounts
+        assert PRELOAD in (await stage.container("apart", "c1")).mounts
 
 
 def cdi(stage: MixedStage) -> list:
