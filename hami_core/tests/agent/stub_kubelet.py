@@ -63,13 +63,13 @@ class StubKubelet(services.RegistrationServicer):
         await self._server.start()
 
     async def stop(self) -> None:
+        if self._server:  # first of all, because a late registration would open another stream
+            await self._server.stop(0)
+            self._server = None
         for stream in self._streams:
             stream.cancel()
         await asyncio.gather(*self._streams, return_exceptions=True)
         self._streams.clear()
-        if self._server:
-            await self._server.stop(0)
-            self._server = None
 
     async def restart(self) -> None:
         await self.stop()
