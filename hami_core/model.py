@@ -442,13 +442,13 @@ class Request:
             value 101).
         cores: Percent of each device's compute; 0: no share is asked for.
         annotations: The pod annotations that the family declares.
-        askers: How many containers of the pod ask for this family. The core sets it after `parse_request`.
         numa_bind: Whether all devices must be on one NUMA node.
         custom: The vendor's own data, which the core does not read.
         mode: How the container shares its devices, the same for all containers of a pod; it becomes `Slice.mode`. An
             empty mode is the device's.
         preload: Whether the container gets a file ``/etc/ld.so.preload`` that names the vendor's library. A container
             has one such file, so the core refuses a container with two such requests.
+        askers: How many containers of the pod ask for this family. The core sets it after `parse_request`.
 
     Example:
         >>> half = Request("ACME", count=2, memory_percent=50)
@@ -464,11 +464,11 @@ class Request:
     memory_percent: int | None = None
     cores: int = 0
     annotations: Mapping[str, str] = field(default_factory=_empty)
-    askers: int = 1
     numa_bind: bool = False
     custom: Mapping[str, Any] = field(default_factory=_empty)
     mode: str = ""
     preload: bool = False
+    askers: int = 1
 
     def memory_on(self, usable_mib: int) -> int:
         """MiB that this request takes on a device. As in HAMi, an amount wins over a percentage, which rounds down.
