@@ -304,8 +304,8 @@ def account(
 def score_node(node: NodeFacts, allocation: Allocation, policy: str) -> float | None:
     """Add to the score of a node on which the pod fits. Optional.
 
-    When: for each fitting node, after the pod was placed on it. Not for pods whose containers all ask for fewer devices
-    than the family's ``scored_from``.
+    When: for each fitting node that can still become one of the best by the family's ``score_bound``, after the pod was
+    placed on it. Not for pods whose containers all ask for fewer devices than the family's ``scored_from``.
 
     Args:
         node: The node.

@@ -178,6 +178,9 @@ class Family:
             judges nodes by vector code, without asking `choose`. If `choose` fails, devices are taken in order.
         scored_from: Number of devices of one container from which `score_node` is asked about a pod; None: it never is.
             Filter then judges nodes by vector code, about 1000 times as fast as by placing the pod on each of them.
+        score_bound: Most that `score_node` adds or takes away for each container that asks for the family's devices.
+            Filter then places the pod only on nodes that can still become one of the best. None: unknown, so Filter
+            places it on every node.
         capabilities: What the family supports.
         foreign_lock_protocol: What ``foreign_lock`` holds: ``hami`` is HAMi's ``<time>,<namespace>,<pod>``, ``time``
             only the time, in RFC 3339 form, for a vendor's plugin that serves one pod at a time.
@@ -218,6 +221,7 @@ class Family:
     choose_policies: frozenset[str] | None = None
     choose_is_preference: bool = False
     scored_from: int | None = 1
+    score_bound: float | None = None
     capabilities: Mapping[Capability, Grade] = field(default_factory=_empty)
     foreign_lock_protocol: Literal["hami", "time"] = "hami"
     lock_timeouts_s: Mapping[str, float] = field(default_factory=_empty)

@@ -58,6 +58,7 @@ class NodePolicy:
         word: Its name in pods and settings.
         help: Which node comes first; half a sentence for the documentation.
         rank: Node score (0 is idle) → rank. The node with the greatest rank is best. Of equals, the smaller name wins.
+            Where the score differs by 1, the rank differs by at most 1: `Family.score_bound` needs that.
     """
 
     word: str

@@ -9,8 +9,9 @@ or by the walk of `hami_core.placement` if only a vendor can decide (MIG, links,
 from __future__ import annotations
 
 import heapq
+import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from hami_core.placement.fit import Ask
     from hami_core.placement.place import Plan
     from hami_core.placement.quota import QuotaBook
+    from hami_core.policies import NodePolicy
 
 _BLOCK: Final = 512
 """Nodes that are placed at once in columns, before the search checks whether it has found enough."""
@@ -116,8 +118,9 @@ class Query:
         refused = np.flatnonzero(mask & ~possible)
         columns = np.flatnonzero(possible)
         if self._scores_nodes():
-            best, more = self._placed_and_scored(columns, limit)
-            return best, len(columns) - len(more), np.concatenate([refused, more])
+            best, placed, more = self._placed_and_scored(columns, limit)
+            known = int(np.count_nonzero(sure)) + int((~sure[placed]).sum())
+            return best, known, np.concatenate([refused, more])
         keys = self._cluster.keys(node_policy(self._plan.node_policy))[columns]
         if np.count_nonzero(sure) == len(columns):
             if len(columns) > limit:
@@ -210,29 +213,45 @@ class Query:
         placed = place(name, node.cards(self._plan.request.families), self._plan, self._quota)
         return placed if isinstance(placed, Allocation) else placed.short
 
-    def _placed_and_scored(self, columns: np.ndarray, limit: int) -> tuple[list[tuple[str, float]], np.ndarray]:
-        """Place the pod on every node, and add the vendors' scores of the allocation to the node's score."""
-        fits: list[tuple[float, int]] = []
-        refused: list[int] = []
-        for column in columns.tolist():
-            placed = self._place(column)
-            if isinstance(placed, Allocation):
-                fits.append((self._total(column, placed), column))
-            else:
-                refused.append(column)
-        rank, ranks = node_policy(self._plan.node_policy).rank, self._cluster.ranks()
-        fits.sort(key=lambda fit: (rank(fit[0]), int(ranks[fit[1]])), reverse=True)
-        best = [(str(self._cluster.names[column]), score) for score, column in fits[:limit]]
-        return best, np.array(refused, np.intp)
+    def _placed_and_scored(
+        self, columns: np.ndarray, limit: int
+    ) -> tuple[list[tuple[str, float]], np.ndarray, np.ndarray]:
+        """Place the pod on nodes, best node first, and add the vendors' scores, until no other node can be better.
 
-    def _total(self, column: int, placed: Allocation) -> float:
-        total = float(self._cluster.scores[column])
+        Returns:
+            The best ``limit`` nodes with their scores, the columns where the pod fits, and those where it does not.
+        """
+        policy, ranks = node_policy(self._plan.node_policy), self._cluster.ranks()
+        order = np.argsort(-self._cluster.keys(policy)[columns])
+        bound = self._score_bound()
+        best: list[tuple[float, int, float, int]] = []
+        found: list[int] = []
+        refused: list[int] = []
+        for column in columns[order].tolist():
+            score, tie = float(self._cluster.scores[column]), int(ranks[column])
+            if best and len(best) == limit and (_rank(policy, score) + bound, tie) < best[0][:2]:
+                break  # and later nodes are no better
+            placed = self._place(column)
+            if not isinstance(placed, Allocation):
+                refused.append(column)
+                continue
+            found.append(column)
+            score += max(-bound, min(self._vendors_score(placed), bound))
+            heapq.heappush(best, (_rank(policy, score), tie, score, column))
+            if len(best) > limit:
+                heapq.heappop(best)
+        named = [(str(self._cluster.names[column]), score) for _, _, score, column in sorted(best, reverse=True)]
+        return named, np.array(found, np.intp), np.array(refused, np.intp)
+
+    def _score_bound(self) -> float:
+        """Most by which the vendors' `score_node` can change a node's score for this pod."""
+        bounds = [ask.rules.family.score_bound for _, ask in self._asks if ask.rules.score_node is not None]
+        return sum(math.inf if bound is None else bound for bound in bounds)
+
+    def _vendors_score(self, placed: Allocation) -> float:
         facts = self._nodes[placed.node].facts
-        for word in placed.families:
-            score_node = self._plan.rules[word].score_node
-            if score_node is not None:
-                total += score_node(facts, placed, self._plan.node_policy)
-        return total
+        hooks = (self._plan.rules[word].score_node for word in placed.families)
+        return sum(score_node(facts, placed, self._plan.node_policy) for score_node in hooks if score_node is not None)
 
     def _named(self, columns: np.ndarray) -> list[tuple[str, float]]:
         names, scores = self._cluster.names[columns].tolist(), self._cluster.scores[columns].tolist()
@@ -376,6 +395,11 @@ _NEVER: Final = np.uint16(ABSENT | UNHEALTHY | CORDONED | TYPE | UUID)
 
 _FITS: Final = -2
 """Result of placing a pod on a node where it fits. `NOT_ENOUGH_CARDS` is the only negative histogram."""
+
+
+def _rank(policy: NodePolicy, score: float) -> float:
+    ranked: Any = policy.rank(score)
+    return float(ranked)
 
 
 def _numa_group(columns: Columns, ask: Ask, fitting: np.ndarray) -> np.ndarray:

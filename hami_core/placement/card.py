@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hami_core.model import UNKNOWN_MODE, DeviceUsage
@@ -103,5 +104,9 @@ class Card:
 
 def kind_of(device: Device, slices: Iterable[Slice]) -> DeviceKind:
     """The kind of a device that these slices share, in a family that keeps modes. A slice without a mode is unknown."""
-    modes = {piece.mode or UNKNOWN_MODE for piece in slices}
-    return replace(device.kind, shared_as=",".join(sorted(modes)))
+    return _shared(device.kind, frozenset(piece.mode or UNKNOWN_MODE for piece in slices))
+
+
+@lru_cache(maxsize=1024)  # more than the kinds of a cluster
+def _shared(kind: DeviceKind, modes: frozenset[str]) -> DeviceKind:
+    return replace(kind, shared_as=",".join(sorted(modes)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from hami_ascend.admission import HARD, POD_MODE, SOFT, asked_of
 from hami_ascend.config import AscendConfig
 from hami_ascend.sizes import may_run_out, shortage
-from hami_ascend.topology import NETWORKED_PREFIX, choose_modules, choose_networks, network_score
+from hami_ascend.topology import NETWORK_WEIGHT, NETWORKED_PREFIX, choose_modules, choose_networks, network_score
 from hami_core import (
     Capability,
     DoctorNotes,
@@ -252,6 +252,7 @@ def _family(chip: Chip) -> Family:
         choose_policies=None if word.startswith(NETWORKED_PREFIX) else frozenset(),
         choose_is_preference=not chip.is_given_in_modules,
         scored_from=2 if word.startswith(NETWORKED_PREFIX) else None,  # one NPU is always in one network
+        score_bound=NETWORK_WEIGHT,
         capabilities=CAPABILITIES,
         doctor=DOCTOR,
     )
