@@ -83,6 +83,17 @@ class NodeRun:
         neighbours = self.neighbours()
         return pairs + [(neighbours[0], other) for other in neighbours[1:]]
 
+    def several(self) -> list[Given]:
+        """A container with two devices for each family that gives them, each on the idle node."""
+        found: list[Given] = []
+        for family in self.scheduler().families.values():
+            scheduler = self.scheduler()
+            with contextlib.suppress(HamiError):  # two devices may be refused
+                pod = scheduler.admit({family.resources.count: "2"})
+                booked = scheduler.book(pod)
+                found += scheduler.given(pod, scheduler.annotations(pod, booked)) if booked else []
+        return [given for given in found if len(given.devices) > 1]
+
     def _alone(self, family: Family, limits: Mapping[str, str]) -> Given | None:
         """A container on the idle node."""
         scheduler = self.scheduler()

@@ -83,6 +83,19 @@ class AllocateSuite(VendorCase):
         for given in node_run.containers():
             assert node_run.allocate(given) == node_run.allocate(given)
 
+    def test_container_gets_each_of_its_devices(self, node_run: NodeRun) -> None:
+        """A container with two devices gets both. So `allocate` answers otherwise for any one of them alone."""
+        containers = node_run.several()
+        if not containers:
+            pytest.skip("no container gets two devices here")
+        for given in containers:
+            together = node_run.allocate(given)
+            node_run.release_all()
+            for piece in given.slices:
+                alone = node_run.allocate(replace(given, slices=(piece,)))
+                node_run.release_all()
+                assert alone != together, f"allocate gives the same for {given.slices} and for {piece} alone"
+
     def test_annotations_of_the_pod_grant_nothing(self, node_run: NodeRun) -> None:
         """Tenants may edit annotations. Only the slices say which devices, and how much of them, a container gets."""
         keys = {key for family in node_run.loaded.families for key in family.pod_keys}

@@ -386,6 +386,13 @@ mutant(
     allocate=in_order_of_calls,
 )
 mutant(
+    "OnlyTheFirst",
+    "test_container_gets_each_of_its_devices",
+    "node_side",
+    "allocate gives the same for",
+    allocate=lambda self, slices, container: GoodNode.allocate(self, slices[:1], container),
+)
+mutant(
     "Hoarding",
     "test_release_removes_what_allocate_made",
     "node_side",
