@@ -120,6 +120,12 @@ class NodeRun:
             with contextlib.suppress(HamiError):
                 self.release(given)
 
+    def tend(self) -> None:
+        """Call `tend` with every container that has not ended."""
+        held = {f"{given.container.pod_uid}_{given.container.container}": given for given in self.held}
+        records = {name: given.container for name, given in held.items()}
+        self.loaded.tend(records, {name: given.slices for name, given in held.items()}, {})
+
     def restart(self) -> None:
         """Start the agent again. It knows nothing but its containers."""
         self.loaded = self._load()

@@ -110,6 +110,22 @@ class LifecycleSuite(VendorCase):
             assert made() >= left, f"release of {_named(given)} also removes {_more(left, made())}"
             assert made() <= left, f"release of {_named(given)} leaves {_more(made(), left)}"
 
+    def test_tending_keeps_what_containers_have(
+        self, node_run: NodeRun, leftovers: Callable[[], Collection[str]] | None
+    ) -> None:
+        """`tend` removes nothing that a container still has, also by an agent that has just restarted."""
+        made = _listing(leftovers)
+        for given in node_run.containers():
+            node_run.allocate(given)
+        before = made()
+        for restart in (False, True):
+            if restart:
+                node_run.restart()
+                node_run.loaded.discover()
+            for _ in range(2):
+                node_run.tend()
+                assert made() >= before, f"tend removes {_more(before, made())} of a live container"
+
     def test_broken_device_is_reported_and_comes_back(
         self, node_run: NodeRun, set_health: Callable[[str, bool], None] | None
     ) -> None:

@@ -358,6 +358,14 @@ def instance_in_memory(self, piece, owner):
     return name
 
 
+def keeps_only_its_own(self):
+    """Remove the instances that this process did not make."""
+    mine = {name for names in getattr(self, "made", {}).values() for name in names}
+    for file in self.root.glob("G?.*"):
+        if file.name not in mine:
+            file.unlink()
+
+
 def whole_card(self, container):
     """Remove every instance of a card that the container used."""
     for file in list(self.root.glob("G?.*")):
@@ -391,6 +399,14 @@ mutant(
     "node_side",
     "allocate gives the same for",
     allocate=lambda self, slices, container: GoodNode.allocate(self, slices[:1], container),
+)
+mutant(
+    "Sweeping",
+    "test_tending_keeps_what_containers_have",
+    "node_side",
+    "tend removes G.* of a live container",
+    tend=keeps_only_its_own,
+    instance=instance_in_memory,
 )
 mutant(
     "Hoarding",
