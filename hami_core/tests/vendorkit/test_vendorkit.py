@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_core.errors import RequestError, WireError
+from hami_core.errors import DeviceError, RequestError, WireError
 from hami_core.model import (
     ContainerKind,
     ContainerSpec,
@@ -36,6 +36,7 @@ from hami_core.vendorkit import (
     read_json_register,
     smallest_template,
 )
+from hami_core.vendorkit.node import wait_for_room
 
 FAMILY = Family(
     "X",
@@ -193,3 +194,34 @@ def test_capacity_of_nothing_makes_no_cards():
 def test_capacity_beyond_bounds_names_the_resource(sizes):
     with pytest.raises(WireError, match=r"capacity x\.io/n"):
         cards_of(sizes)
+
+
+@pytest.mark.parametrize(("free_after", "made"), [(0, True), (3, True), (1000, False)])
+def test_room_is_awaited_for_five_seconds(free_after, made):
+    now = [0.0]
+    calls: list[float] = []
+
+    def make() -> str:
+        calls.append(now[0])
+        if len(calls) <= free_after:
+            raise DeviceError("full")
+        return "instance"
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    with contextlib.nullcontext() if made else pytest.raises(DeviceError, match="full"):
+        assert wait_for_room(make, lambda error: True, lambda: now[0], sleep) == "instance"
+    assert calls[-1] == pytest.approx(0.05 * free_after if made else 5.0, abs=0.06)
+
+
+def test_other_failures_are_not_repeated():
+    calls: list[int] = []
+
+    def make() -> None:
+        calls.append(1)
+        raise DeviceError("broken")
+
+    with pytest.raises(DeviceError, match="broken"):
+        wait_for_room(make, lambda error: "full" in str(error), lambda: 0.0, lambda seconds: None)
+    assert len(calls) == 1

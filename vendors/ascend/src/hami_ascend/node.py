@@ -30,7 +30,7 @@ from hami_core import (
     hookimpl,
 )
 from hami_core.vendorkit import smallest_template, template_named_for
-from hami_core.vendorkit.node import encode_devices_json
+from hami_core.vendorkit.node import encode_devices_json, wait_for_room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,9 +48,6 @@ LIBRARIES: Final = (
     "/usr/local/Ascend/driver/lib64/driver/libdcmi.so",
 )
 """Where the driver's library is looked for."""
-ROOM_WAIT_S: Final = 5.0
-"""How long `allocate`, which may take 10 s, waits for room on a full chip."""
-_ROOM_POLL_S: Final = 0.05
 RUNTIME_OPTIONS: Final = "ASCEND_RUNTIME_OPTIONS"
 
 # --- soft split: HAMi's paths ---------------------------------------------------------------------------------------
@@ -246,23 +243,10 @@ class AscendNode:
         if not template:
             return ContainerEdits(env=visible)
         if self._settings.vnpu_creator == "agent":
-            vdev_id = self._vnpu(cards[0], template, Owner(container.pod_uid, container.container))
+            make = partial(self._vnpus.ensure, cards[0], template, Owner(container.pod_uid, container.container))
+            vdev_id = wait_for_room(make, _is_occupied, self._clock, time.sleep)
             return ContainerEdits(env={VISIBLE_DEVICES: str(vdev_id), RUNTIME_OPTIONS: "VIRTUAL"})
         return ContainerEdits(env={**visible, VNPU_SPECS: template})
-
-    def _vnpu(self, card: Card, template: str, owner: Owner) -> int:
-        """Make or find a container's vNPU. On a full chip, wait for the release of a container that has just ended.
-
-        The kubelet tells of the end of a pod when it admits the next one, so both calls come at the same time.
-        """
-        deadline = self._clock() + ROOM_WAIT_S
-        while True:
-            try:
-                return self._vnpus.ensure(card, template, owner)
-            except DcmiError as error:
-                if error.code != OCCUPIED or self._clock() >= deadline:
-                    raise
-            time.sleep(_ROOM_POLL_S)
 
     def _card(self, piece: Slice) -> Card:
         card = self._find(piece.device_id)
@@ -475,6 +459,10 @@ def _is_soft(slices: Sequence[Slice], container: ContainerRef) -> bool:
     """Whether a container has a soft split. The mode in its slices is signed, the pod's annotation is the user's."""
     mode = slices[0].mode
     return (mode if mode in {SOFT, HARD} else container.annotations.get(POD_MODE)) == SOFT
+
+
+def _is_occupied(error: DeviceError) -> bool:
+    return isinstance(error, DcmiError) and error.code == OCCUPIED
 
 
 def slots_of(chip: Chip) -> int:

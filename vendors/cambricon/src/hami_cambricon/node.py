@@ -9,6 +9,7 @@ import logging
 import os
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
@@ -29,21 +30,18 @@ from hami_core import (
     Sample,
     hookimpl,
 )
-from hami_core.vendorkit.node import encode_devices_json
+from hami_core.vendorkit.node import encode_devices_json, wait_for_room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hami_cambricon.cndev import Card, Instance, Modes
+    from hami_cambricon.cndev import Card, Modes
     from hami_core import ContainerRef, Family, NodeContext, Slice
 
 log = logging.getLogger(__name__)
 
 SLOTS: Final = 64
 """How many containers may share a card: the driver makes at most 64 sMLU instances (its MAX_SMLU_INSTANCE_COUNT)."""
-ROOM_WAIT_S: Final = 5.0
-"""How long `allocate`, which may take 10 s, waits for room on a full card."""
-_ROOM_POLL_S: Final = 0.05
 _PREFIX: Final = "HAMI_CAMBRICON_"
 _CONTROL: Final = ("cambricon_ctl", "cambricon_gdr")
 """Device nodes of every container with a card, if the node has them (Cambricon's plugin, ``pkg/mlu/server.go``)."""
@@ -226,22 +224,9 @@ class CambriconNode:
             return [own, *self._existing(_OF_WHOLE, card.index)]
         name = instance_name(container, card.uuid)
         self._given.add(name)
-        instance = self._instance(card, name, quota, memory_mib * MIB)
+        make = partial(self._smlu.ensure, card, name, quota, memory_mib * MIB)
+        instance = wait_for_room(make, _is_full, self._clock, time.sleep)
         return [own, *self._existing(_OF_PART, card.index), instance.node.removeprefix("/dev/")]
-
-    def _instance(self, card: Card, name: str, quota: int, memory_bytes: int) -> Instance:
-        """Make or find an instance. On a full card, wait for the release of a container that has just ended.
-
-        The kubelet tells of the end of a pod when it admits the next one, so both calls come at the same time.
-        """
-        deadline = self._clock() + ROOM_WAIT_S
-        while True:
-            try:
-                return self._smlu.ensure(card, name, quota, memory_bytes)
-            except CndevError as error:
-                if error.code != ERROR_INSUFFICIENT_SPACE or self._clock() >= deadline:
-                    raise
-            time.sleep(_ROOM_POLL_S)
 
     def _existing(self, forms: Iterable[str], index: int) -> list[str]:
         return [name for form in forms if (self.settings.dev_root / (name := form.format(index))).exists()]
@@ -337,6 +322,10 @@ class CambriconNode:
                 Sample("hami_container_device_utilization_ratio", labels, float(instance.used_percent)),
             ]
         return found
+
+
+def _is_full(error: DeviceError) -> bool:
+    return isinstance(error, CndevError) and error.code == ERROR_INSUFFICIENT_SPACE
 
 
 def _device(card: Card, *, answers: bool) -> Device:
