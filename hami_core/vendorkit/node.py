@@ -1,10 +1,16 @@
-"""What a vendor's node side needs: what it writes to the node, paths of a container's limits, waiting for room."""
+"""What a vendor's node side needs: settings, what it writes to the node, paths of limits, waiting for room."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+import logging
+import os
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from hami_core.errors import DeviceError
+from pydantic import AliasChoices, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from hami_core.documents import did_you_mean, finding_in_words
+from hami_core.errors import ConfigError, DeviceError
 from hami_core.wire.env import LIMITS_DIR, PRELOAD_PATH, REGION_DIR, VGPU_ROOT
 from hami_core.wire.node import encode_devices_json, encode_pair_scores, format_reported
 
@@ -16,11 +22,14 @@ __all__ = [
     "PRELOAD_PATH",
     "REGION_DIR",
     "VGPU_ROOT",
+    "EnvironmentSettings",
     "encode_devices_json",
     "encode_pair_scores",
     "format_reported",
     "wait_for_room",
 ]
+
+log = logging.getLogger(__name__)
 
 _ROOM_WAIT_S: Final = 5.0
 """How long `allocate`, which may take 10 s, waits for room on a full device."""
@@ -60,3 +69,49 @@ def wait_for_room(
             if not is_full(error) or clock() >= deadline:
                 raise
         sleep(_ROOM_POLL_S)
+
+
+class EnvironmentSettings(BaseSettings):
+    """A vendor's settings for one node: each field is an environment variable, ``<env_prefix><NAME>``.
+
+    Example:
+        >>> from pydantic_settings import SettingsConfigDict
+        >>> class AcmeSettings(EnvironmentSettings):
+        ...     model_config = SettingsConfigDict(env_prefix="HAMI_ACME_")
+        ...     library: str = "libacme.so"
+        >>> AcmeSettings.from_environment().library
+        'libacme.so'
+    """
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """Read the settings. Unknown variables with the prefix are logged.
+
+        Raises:
+            ConfigError: A value is invalid; the error names its variable.
+        """
+        prefix = cls.model_config.get("env_prefix", "")
+        variables = {name: cls._variables(name) for name in cls.model_fields}
+        known = sorted({variable for names in variables.values() for variable in names})
+        for variable in sorted(os.environ):
+            if variable.startswith(prefix) and variable not in known:
+                hint = did_you_mean(variable.removeprefix(prefix), [name.removeprefix(prefix) for name in known])
+                log.warning("environment variable %s has no effect: there is no such setting%s", variable, hint)
+        try:
+            return cls()
+        except ValidationError as error:
+            finding = error.errors(include_url=False)[0]
+            name = str(finding["loc"][0])
+            names = next((each for field, each in variables.items() if name == field or name in each), (name,))
+            variable = next((each for each in names if each in os.environ), names[0])
+            problem, fix = finding_in_words(finding)
+            raise ConfigError(f"environment variable {variable}", problem, fix) from error
+
+    @classmethod
+    def _variables(cls, name: str) -> tuple[str, ...]:
+        alias = cls.model_fields[name].validation_alias
+        if isinstance(alias, AliasChoices):
+            return tuple(str(choice) for choice in alias.choices)
+        return (cls.model_config.get("env_prefix", "") + name.upper(),)

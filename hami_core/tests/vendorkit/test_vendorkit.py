@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import AliasChoices, Field
+from pydantic_settings import SettingsConfigDict
 
-from hami_core.errors import DeviceError, RequestError, WireError
+from hami_core.errors import ConfigError, DeviceError, RequestError, WireError
 from hami_core.model import (
     ContainerKind,
     ContainerSpec,
@@ -36,7 +38,7 @@ from hami_core.vendorkit import (
     read_json_register,
     smallest_template,
 )
-from hami_core.vendorkit.node import wait_for_room
+from hami_core.vendorkit.node import EnvironmentSettings, wait_for_room
 
 FAMILY = Family(
     "X",
@@ -225,3 +227,28 @@ def test_other_failures_are_not_repeated():
     with pytest.raises(DeviceError, match="broken"):
         wait_for_room(make, lambda error: "full" in str(error), lambda: 0.0, lambda seconds: None)
     assert len(calls) == 1
+
+
+class AcmeSettings(EnvironmentSettings):
+    model_config = SettingsConfigDict(env_prefix="HAMI_ACME_")
+    slots: int = Field(default=10, validation_alias=AliasChoices("HAMI_ACME_SLOTS", "ACME_SPLIT"))
+    library: str = "libacme.so"
+
+
+def test_settings_come_from_variables_and_their_old_names(monkeypatch):
+    monkeypatch.setenv("ACME_SPLIT", "4")
+    monkeypatch.setenv("HAMI_ACME_LIBRARY", "/opt/libacme.so")
+    assert AcmeSettings.from_environment() == AcmeSettings(slots=4, library="/opt/libacme.so")
+
+
+def test_unknown_variable_is_logged_with_the_likely_one(monkeypatch, caplog):
+    monkeypatch.setenv("HAMI_ACME_LIBARY", "/opt/libacme.so")
+    assert AcmeSettings.from_environment().library == "libacme.so"
+    assert "HAMI_ACME_LIBARY has no effect" in caplog.text
+    assert "did you mean LIBRARY?" in caplog.text
+
+
+def test_wrong_value_names_the_variable_that_was_set(monkeypatch):
+    monkeypatch.setenv("ACME_SPLIT", "many")
+    with pytest.raises(ConfigError, match="environment variable ACME_SPLIT: "):
+        AcmeSettings.from_environment()

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import structlog
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_settings import SettingsConfigDict
 
 from hami_core import ConfigError
-from hami_core.documents import explained, load_yaml, read_model, read_text
+from hami_core.documents import load_yaml, read_model, read_text
+from hami_core.vendorkit.node import EnvironmentSettings
 
 if TYPE_CHECKING:
     from hami_core import NodeContext
 
 log = structlog.get_logger(__name__)
 
-PREFIX: Final = "HAMI_ASCEND_"
 _Count = Annotated[int, Field(ge=1, le=1000)]
 
 
-class NodeSettings(BaseSettings):
+class NodeSettings(EnvironmentSettings):
     """The administrator's settings for this node. Every field is the environment variable ``HAMI_ASCEND_<NAME>``."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="HAMI_ASCEND_")
 
     dcmi_library: str = ""
     """The libdcmi.so to load; empty: by name, else from the driver's folders."""
@@ -40,19 +40,6 @@ class NodeSettings(BaseSettings):
     """Share NPUs in software; None: from the per-node file, else ``hamiVnpuCore`` of device-config."""
     slots: _Count | None = None
     """Containers that may share an NPU; None: from the per-node file, else as many as vNPUs of the smallest size."""
-
-    @classmethod
-    def from_environment(cls) -> Self:
-        """Read the settings.
-
-        Raises:
-            ConfigError: A value is invalid; the error names its variable.
-        """
-        try:
-            return cls()
-        except ValidationError as error:
-            name = str(error.errors(include_url=False)[0]["loc"][0])
-            raise explained(error, f"environment variable {PREFIX}{name.upper()}") from error
 
 
 class Filter(BaseModel):

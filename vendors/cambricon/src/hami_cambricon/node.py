@@ -6,12 +6,14 @@ Only the agent imports it. CNDev is called by `hami_cambricon.cndev`, and sMLU i
 from __future__ import annotations
 
 import logging
-import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+
+from pydantic import AfterValidator
+from pydantic_settings import SettingsConfigDict
 
 from hami_cambricon.cndev import ERROR_INSUFFICIENT_SPACE, MIB, Cndev, CndevError
 from hami_cambricon.config import CambriconConfig
@@ -30,7 +32,7 @@ from hami_core import (
     Sample,
     hookimpl,
 )
-from hami_core.vendorkit.node import encode_devices_json, wait_for_room
+from hami_core.vendorkit.node import EnvironmentSettings, encode_devices_json, wait_for_room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,44 +52,28 @@ _OF_WHOLE: Final = ("cambr-msgq:{}", "cambr-rpc:{}", "cmsg_ctrl{}", "commu{}", "
 _OF_PART: Final = ("cambricon_ipcm{}",)
 
 
-@dataclass(frozen=True)
-class NodeSettings:
-    """The administrator's settings: environment variables ``HAMI_CAMBRICON_<NAME>``.
+def _absolute(path: Path) -> Path:
+    if not path.is_absolute():
+        raise ValueError(f"{str(path)!r} is not an absolute path: begin it with /")
+    return path
 
-    Attributes:
-        library: libcndev.so to load, by path or by name.
-        dev_root: Where the agent sees the node's ``/dev``.
-        proc_root: Where the agent sees the node's ``/proc``.
-        cnmon: The node's cnmon, which containers get at the same path; empty: they do not get it.
-    """
+
+_AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
+
+
+class NodeSettings(EnvironmentSettings):
+    """The administrator's settings. Every field is the environment variable ``HAMI_CAMBRICON_<NAME>``."""
+
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, env_ignore_empty=True)
 
     library: str = "libcndev.so"
-    dev_root: Path = Path("/dev")
-    proc_root: Path = Path("/proc")
-    cnmon: str = ""
-
-    @classmethod
-    def from_environment(cls) -> Self:
-        """Read the settings.
-
-        Raises:
-            ConfigError: A variable with our prefix is unknown, or a path is not absolute.
-        """
-        read = {n.removeprefix(_PREFIX).lower(): v for n, v in os.environ.items() if n.startswith(_PREFIX) and v}
-        unknown = sorted(read.keys() - {"library", "dev_root", "proc_root", "cnmon"})
-        if unknown:
-            name = f"{_PREFIX}{unknown[0].upper()}"
-            raise ConfigError(name, "is not a setting", "use LIBRARY, DEV_ROOT, PROC_ROOT or CNMON")
-        for name in read.keys() - {"library"}:
-            if not read[name].startswith("/"):
-                variable = f"{_PREFIX}{name.upper()}"
-                raise ConfigError(variable, f"{read[name]!r} is not an absolute path", "begin it with /")
-        return cls(
-            read.get("library", cls.library),
-            Path(read.get("dev_root", cls.dev_root)),
-            Path(read.get("proc_root", cls.proc_root)),
-            read.get("cnmon", cls.cnmon),
-        )
+    """libcndev.so to load, by path or by name."""
+    dev_root: _AbsolutePath = Path("/dev")
+    """Where the agent sees the node's ``/dev``."""
+    proc_root: _AbsolutePath = Path("/proc")
+    """Where the agent sees the node's ``/proc``."""
+    cnmon: _AbsolutePath | None = None
+    """The node's cnmon, which containers get at the same path; None: they do not get it."""
 
 
 class CambriconNode:
@@ -207,7 +193,7 @@ class CambriconNode:
             nodes += self._nodes(card, held[card.uuid], container)
         cnmon = self.settings.cnmon
         return ContainerEdits(
-            mounts=(Mount(cnmon, cnmon),) if cnmon else (),
+            mounts=(Mount(str(cnmon), str(cnmon)),) if cnmon else (),
             device_nodes=tuple(self._device_node(name) for name in nodes),
         )
 

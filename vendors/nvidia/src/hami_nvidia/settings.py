@@ -5,16 +5,15 @@ Settings that the agent itself has, such as its folder and the CDI folders, come
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import structlog
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode, SettingsConfigDict
 
-from hami_core import ConfigError
-from hami_core.documents import did_you_mean, explained, finding_in_words, none_of
+from hami_core.documents import explained, none_of
+from hami_core.vendorkit.node import EnvironmentSettings
 from hami_nvidia import node_config
 from hami_nvidia.node_config import Mode
 
@@ -27,7 +26,6 @@ log = structlog.get_logger(__name__)
 
 CorePolicy = Literal["default", "force", "disable"]
 HEALTH_WORDS: Final = ("all", "xids")
-PREFIX: Final = "HAMI_NVIDIA_"
 
 
 def _check_health_words(text: str) -> str:
@@ -42,14 +40,14 @@ HealthWords = Annotated[str, AfterValidator(_check_health_words)]
 """XIDs by number, or ``all`` or ``xids`` for every XID, separated by commas."""
 
 
-class NodeSettings(BaseSettings):
+class NodeSettings(EnvironmentSettings):
     """The administrator's settings for this node.
 
     Every field is the environment variable ``HAMI_NVIDIA_<NAME>``; lists are separated by commas. The value of a field
     that is None comes from HAMi's per-node file, or else from the ``nvidia`` section of device-config.yaml.
     """
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", populate_by_name=True)
+    model_config = SettingsConfigDict(env_prefix="HAMI_NVIDIA_")
 
     nvml_library: str = ""
     """libnvidia-ml.so.1 to load; empty: found below driver_root, or by name if that is this process's own root."""
@@ -96,36 +94,6 @@ class NodeSettings(BaseSettings):
     @classmethod
     def _split(cls, value: Any) -> Any:  # noqa: ANN401 - text from the environment, or a sequence
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-    @classmethod
-    def from_environment(cls) -> Self:
-        """Read the settings from the environment. Unknown variables with our prefix are logged.
-
-        Raises:
-            ConfigError: A value is invalid; the error names its variable.
-        """
-        variables = {name: cls._variables(name) for name in cls.model_fields}
-        known = sorted({variable for names in variables.values() for variable in names})
-        for variable in sorted(os.environ):
-            if variable.startswith(PREFIX) and variable not in known:
-                hint = did_you_mean(variable.removeprefix(PREFIX), [name.removeprefix(PREFIX) for name in known])
-                log.warning("environment variable without effect: there is no such setting", name=variable, hint=hint)
-        try:
-            return cls()
-        except ValidationError as error:
-            finding = error.errors(include_url=False)[0]
-            name = str(finding["loc"][0])
-            names = next((each for field, each in variables.items() if name == field or name in each), (name,))
-            variable = next((each for each in names if each in os.environ), names[0])
-            problem, fix = finding_in_words(finding)
-            raise ConfigError(f"environment variable {variable}", problem, fix) from error
-
-    @classmethod
-    def _variables(cls, name: str) -> tuple[str, ...]:
-        alias = cls.model_fields[name].validation_alias
-        if isinstance(alias, AliasChoices):
-            return tuple(str(choice) for choice in alias.choices)
-        return (PREFIX + name.upper(),)
 
 
 class NodeOptions(BaseModel):
