@@ -66,7 +66,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(aiohttp|collections|datetime|os|pathlib|pydantic_core|typing)\..*"),
     ("py:class", "Path"),
     # Types that a public signature names and a vendor never makes.
-    ("py:class", r".*\.M|Enforcement|ErrorDetails|Loaded"),
+    ("py:class", r".*\.(M|_T)|Enforcement|ErrorDetails|Loaded"),
 ]
 # Names that public modules import for type checkers only.
 NAMES = {name: getattr(door, name) for door in (collections.abc, hami_core) for name in door.__all__} | {"Path": Path}
@@ -79,9 +79,11 @@ def resolve(app, obj, bound):
 
 
 def sign(app, what, name, obj, options, signature, answer):
-    """Leave out what a reader cannot use: Python's word for made defaults, fixtures that tests of the kit take."""
+    """Leave out what a reader can't use: Python's word for made defaults, the kit's fixtures, pydantic's arguments."""
     if not signature:
         return None
+    if name.endswith(".EnvironmentSettings"):
+        return "", None
     return ("()", None) if ".VendorSuite." in name else (signature.replace("<factory>", "..."), answer)
 
 
