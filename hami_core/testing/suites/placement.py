@@ -270,7 +270,7 @@ def _assert_alone(scheduler: Scheduler, exclusive: Mapping[str, str]) -> None:
 
 
 def _assert_sums(scheduler: Scheduler, allocations: Iterable[Allocation]) -> None:
-    """What is in use of each device is the sum over these allocations."""
+    """The use of each device is the sum of these allocations."""
     sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
     for allocation in allocations:
         for use in uses(allocation.containers):

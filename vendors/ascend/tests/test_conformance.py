@@ -21,7 +21,7 @@ class Machine:
     """Fixtures of a machine with eight NPUs."""
 
     creator = "agent"
-    """Who makes vNPUs."""
+    """The program that makes vNPUs: `runtime` or `agent`."""
 
     @pytest.fixture
     def vendor(self) -> Ascend:

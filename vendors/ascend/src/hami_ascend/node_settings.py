@@ -31,7 +31,7 @@ class NodeSettings(EnvironmentSettings):
     host_root: Path = Path("/")
     """Where the agent sees the root of the host."""
     vnpu_creator: Literal["runtime", "agent"] = "runtime"
-    """Who makes a container's vNPU: Ascend's container runtime, as with HAMi's plugin, or this agent."""
+    """The program that makes vNPUs: Ascend's container runtime, as with HAMi's plugin, or this agent."""
     look_interval_s: float = Field(default=60.0, ge=1, le=86400)
     """Seconds between two looks for vNPUs that no container needs, and for vNPUs that a container lacks."""
     clean_idle_vnpus: bool = True

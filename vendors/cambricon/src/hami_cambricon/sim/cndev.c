@@ -429,7 +429,7 @@ static struct instance instance_read(int card, int id) {
     return found;
 }
 
-/* What is left of the card: percent, and bytes. */
+/* Percent of compute and bytes of memory that nobody holds on the card. */
 static void card_left(int card, unsigned *quota, uint64_t *bytes) {
     *quota = 100;
     *bytes = (uint64_t)number(card, "memory_mib", 0) << 20;
