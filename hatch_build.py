@@ -1,4 +1,4 @@
-"""Add to the metadata of `hami` an extra for each vendor in ``vendors/``, and the extra ``all``.
+"""Add to the metadata of `hami` an extra for each vendor of the repository, and the extra ``all``.
 
 Only a build from the tree runs this. An sdist has no vendors: its wheel gets the extras from PKG-INFO.
 """
@@ -13,7 +13,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from contrib.vendors import in_tree
+from contrib.vendor_folders import in_tree
 
 
 class Extras(MetadataHookInterface):

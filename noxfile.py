@@ -29,11 +29,15 @@ nox.options.reuse_existing_virtualenvs = True
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 ROOT = Path(__file__).parent
-VENDORS = sorted(path.parent.name for path in ROOT.glob("vendors/*/pyproject.toml"))
+# Vendor → its folder, as contrib/vendor_folders.py finds them
+VENDORS = {
+    path.parent.name: str(path.parent.relative_to(ROOT))
+    for path in sorted([*ROOT.glob("vendors/*/pyproject.toml"), *ROOT.glob("contrib/vendors/*/pyproject.toml")])
+}
 PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 
 # Distributions are installed editable where they can be, so that tests run the code in the tree.
-LOCAL = ["-e", ".[testing]", *(part for vendor in VENDORS for part in ("-e", f"./vendors/{vendor}")), "./interpose"]
+LOCAL = ["-e", ".[testing]", *(part for folder in VENDORS.values() for part in ("-e", f"./{folder}")), "./interpose"]
 
 # Versions for development and CI; `nox -s lock` updates them. Users get the lower bounds of pyproject.toml.
 LOCK = ["--constraint", "constraints.txt"]
@@ -82,7 +86,13 @@ def lint(session: nox.Session) -> None:
     install(session, "lint")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    session.run("mypy", "hami_core", *(f"vendors/{v}/src" for v in VENDORS), "interpose/python", "contrib/template/src")
+    session.run(
+        "mypy",
+        "hami_core",
+        *(f"{folder}/src" for folder in VENDORS.values()),
+        "interpose/python",
+        "contrib/template/src",
+    )
     bed = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/e2e/bed/*.py"))
     ours = ["contrib/images", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("contrib/*.py"))]
     session.run("mypy", "--explicit-package-bases", *ours, *bed)
@@ -102,7 +112,7 @@ def lint(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run all tests that need no cluster: core, vendors, interposer, vectors, integration on simulated GPUs."""
     install(session, "test")
-    everything = [*PARALLEL, "--durations", "10", "tests", "interpose/tests", "vendors", "hami_core"]
+    everything = [*PARALLEL, "--durations", "10", "tests", "interpose/tests", "vendors", "contrib/vendors", "hami_core"]
     session.run("pytest", "-m", NO_CLUSTER, *posargs(session, *everything))
 
 
@@ -119,14 +129,14 @@ def vendor(session: nox.Session, vendor: str) -> None:
     """Unit and conformance tests of one vendor distribution."""
     install(session, "test")
     # Use this pyproject.toml: pytest would otherwise prefer a vendor's own.
-    session.run("pytest", "-c", "pyproject.toml", "-m", NO_CLUSTER, f"vendors/{vendor}", *session.posargs)
+    session.run("pytest", "-c", "pyproject.toml", "-m", NO_CLUSTER, VENDORS[vendor], *session.posargs)
 
 
 @nox.session
 def vectors(session: nox.Session) -> None:
     """The conformance vectors alone, from tests/vectors or the folder named by HAMI_VECTORS."""
     install(session, "test")
-    session.run("pytest", "-m", "vectors", "tests/vectors", "vendors", *session.posargs)
+    session.run("pytest", "-m", "vectors", "tests/vectors", "vendors", "contrib/vendors", *session.posargs)
 
 
 @nox.session
@@ -237,7 +247,7 @@ def soak(session: nox.Session) -> None:
         session.run("pytest", "-m", "soak and e2e", "--timeout", "7200", *(words or ["tests/e2e"]))
         return
     install(session, "test")
-    folders = words or ["hami_core", "vendors", "interpose/tests", "tests"]
+    folders = words or ["hami_core", "vendors", "contrib/vendors", "interpose/tests", "tests"]
     session.run("pytest", "-m", "soak and not e2e", "--timeout", "7200", *folders)
 
 
@@ -302,7 +312,7 @@ def build(session: nox.Session) -> None:
     out = ROOT / "dist"
     shutil.rmtree(out, ignore_errors=True)
     session.install("build")
-    for folder in (".", "interpose", *(f"vendors/{v}" for v in VENDORS)):
+    for folder in (".", "interpose", *VENDORS.values()):
         session.run("python", "-m", "build", "--outdir", str(out), folder, silent=True)
     fresh = Path(session.create_tmp()).resolve() / "empty"
     session.run(sys.executable, "-m", "venv", "--clear", str(fresh), external=True)
@@ -330,7 +340,7 @@ def lock(session: nox.Session) -> None:
     session.install("uv")
     wanted = set(group("test", "e2e", "demo", "bench", "lint", "docs", "changelog"))
     wanted.update(*PROJECT["tool"]["hatch"]["metadata"]["hooks"]["custom"]["optional-dependencies"].values())
-    for folder in (".", "interpose", *(f"vendors/{v}" for v in VENDORS)):
+    for folder in (".", "interpose", *VENDORS.values()):
         project = nox.project.load_toml(ROOT / folder / "pyproject.toml")["project"]
         wanted.update(project["dependencies"], *project.get("optional-dependencies", {}).values())
     source = Path(session.create_tmp()).resolve() / "wanted.txt"

@@ -16,6 +16,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+if __package__ in {None, ""}:  # run as a file
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from contrib.vendor_folders import pyprojects
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -43,7 +48,7 @@ def current(root: Path = ROOT) -> str:
 
 def folders(root: Path = ROOT) -> list[Path]:
     """Folders of all distributions except `hami` itself, including the template."""
-    return [root / "interpose", root / "contrib/template", *(path.parent for path in _vendors(root))]
+    return [root / "interpose", root / "contrib/template", *(path.parent for path in pyprojects(root))]
 
 
 def copies(root: Path = ROOT) -> Iterator[tuple[Path, str]]:
@@ -51,7 +56,7 @@ def copies(root: Path = ROOT) -> Iterator[tuple[Path, str]]:
     version = current(root)
     major, minor, _ = map(int, version.split("."))
     between = f">={major}.{minor},<{major}.{minor + 1}"
-    for file in (root / "contrib/template/pyproject.toml", *_vendors(root)):
+    for file in (root / "contrib/template/pyproject.toml", *pyprojects(root)):
         text = _RANGE.sub(rf"\g<1>{between}\g<2>", file.read_text("utf-8"))
         yield file, _PYPROJECT.sub(rf"\g<1>{version}\g<2>", text)
     third_party = root / "tests/stranger/npu/pyproject.toml"
@@ -84,10 +89,6 @@ def main(words: list[str], root: Path = ROOT) -> int:
         if not check:
             file.write_text(text, "utf-8")
     return 1 if check and different else 0
-
-
-def _vendors(root: Path) -> list[Path]:
-    return sorted(root.glob("vendors/*/pyproject.toml"))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 if __package__ in {None, ""}:  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from contrib.vendors import ROOT, in_tree
+from contrib.vendor_folders import ROOT, in_tree
 
 
 def configuration(root: Path = ROOT) -> str:

@@ -16,7 +16,7 @@ from sphinx.pycode import ModuleAnalyzer
 sys.path.insert(0, str(Path(__file__).parents[1] / "interpose/python"))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import hami_core
-from contrib.vendors import copy_pages
+from contrib.vendor_folders import copy_pages
 
 ROOT = Path(__file__).parents[1]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from contrib import distributions, subjects
-from contrib.vendors import in_tree
+from contrib.vendor_folders import in_tree
 from hami_core.plugins.vendors_reference import installed, page
 from noxfile import GENERATED, SCHEMAS
 

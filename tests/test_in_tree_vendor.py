@@ -16,7 +16,7 @@ import pytest
 from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
-from contrib import lint_imports, vendors
+from contrib import lint_imports, vendor_folders
 from hami_core import __version__
 from tests.tree import Tree
 
@@ -111,7 +111,7 @@ def test_chart_protects_the_vendors_keys_and_trusts_our_image(tree):
 
 
 def test_docs_have_the_vendors_page(tree):
-    tree.run("-c", "from contrib.vendors import copy_pages; copy_pages()")
+    tree.run("-c", "from contrib.vendor_folders import copy_pages; copy_pages()")
     assert (tree.root / "docs/vendors/acme.md").read_text() == (tree.root / "vendors/acme/README.md").read_text()
     assert "\nvendors/*\n" in (tree.root / "docs/index.md").read_text()
 
@@ -169,5 +169,5 @@ def test_vendor_folder_that_breaks_a_rule_is_refused(tmp_path, old, new, words):
     file.parent.mkdir(parents=True)
     file.write_text((ROOT / "contrib/template/pyproject.toml").read_text().replace(old, new))
     with pytest.raises(ValueError, match=r"vendors/acme/pyproject\.toml: ") as told:
-        vendors.in_tree(tmp_path)
+        vendor_folders.in_tree(tmp_path)
     assert words in str(told.value)

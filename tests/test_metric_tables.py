@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from pathlib import Path
 
-from contrib.vendors import in_tree
+from contrib.vendor_folders import in_tree
 from hami_core import MetricSpec
 from hami_core.observe import metrics
 from hami_core.plugins import discovery

@@ -211,7 +211,9 @@ def test_every_link_leads_somewhere():
             seen += 1
             file, _, anchor = link.partition("#")
             # Vendors' pages are read from docs/vendors.
-            folder = ROOT / ("docs/vendors" if re.fullmatch(r"vendors/\w+/docs\.md", page) else Path(page).parent)
+            folder = ROOT / (
+                "docs/vendors" if re.fullmatch(r"(contrib/)?vendors/\w+/docs\.md", page) else Path(page).parent
+            )
             target = (folder / file).resolve() if file else ROOT / page
             there = target.exists() or target.parent == ROOT / "docs/vendors"
             if not there or (anchor and target.suffix == ".md" and anchor not in slugs(target.read_text("utf-8"))):

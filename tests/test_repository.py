@@ -15,7 +15,7 @@ from hatchling.plugin.manager import PluginManager
 
 import hami_core
 import hami_core.testing
-from contrib.vendors import in_tree
+from contrib.vendor_folders import in_tree
 from hami_core.wire.node import DEFAULT_MODE
 
 ROOT = Path(__file__).parent.parent
@@ -25,7 +25,7 @@ TEST = re.compile(r"`((?:\w+/)*test_\w+\.py)(?:::(test_\w+))?")
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *(ROOT / "docs").rglob("*.md"),
-    *ROOT.glob("vendors/*/*.md"),
+    *(page for vendor in in_tree() for page in vendor.folder.glob("*.md")),
 ]
 DISTRIBUTIONS = ["hami", "hami-interpose", *(vendor.distribution for vendor in in_tree())]
 HEAVY = {"aiohttp", "grpc", "kubernetes", "numpy", "pydantic_settings", "structlog", "rich", "pluggy"}

@@ -23,14 +23,14 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from contrib import vendors
+from contrib import vendor_folders
 from hami_core.model import INT32_MAX
 from hami_core.plugins.discovery import Found, Source
 from hami_core.plugins.load import assemble
 from hami_core.policies import DEVICE_POLICIES, NODE_POLICIES
 from hami_core.wire import keys
 
-ROOT = vendors.ROOT
+ROOT = vendor_folders.ROOT
 CHART = ROOT / "contrib/helm/hami"
 HERE = ROOT / "contrib/helm"
 PAGE = ROOT / "docs/reference/chart.md"
@@ -372,13 +372,19 @@ def readme(found: list[Key]) -> str:
     )
 
 
-def system_keys(found: list[vendors.Vendor]) -> dict[str, Any]:
+def system_keys(found: list[vendor_folders.Vendor]) -> dict[str, Any]:
     """Annotations that only the system sets. Vendors are imported from the source tree, installed or not."""
     sys.path[:0] = [str(vendor.source) for vendor in found]
     sides = [
         Found(
-            Source(vendor.name, vendors.VENDORS, vendor.target(vendors.VENDORS), vendor.distribution, vendor.version),
-            pkgutil.resolve_name(vendor.target(vendors.VENDORS)),
+            Source(
+                vendor.name,
+                vendor_folders.VENDORS,
+                vendor.target(vendor_folders.VENDORS),
+                vendor.distribution,
+                vendor.version,
+            ),
+            pkgutil.resolve_name(vendor.target(vendor_folders.VENDORS)),
         )
         for vendor in found
     ]
@@ -392,7 +398,7 @@ def system_keys(found: list[vendors.Vendor]) -> dict[str, Any]:
 
 def main() -> None:
     """Write the files; with ``--check``, only compare them."""
-    found, in_tree = values(), vendors.in_tree(ROOT)
+    found, in_tree = values(), vendor_folders.in_tree(ROOT)
     keys_of_hami, accepted = hami_keys(found), schema(found)
     add_hami_keys(accepted, found, keys_of_hami)
     page = PAGE.read_text()

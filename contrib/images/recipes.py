@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from contrib import vendors
+from contrib import vendor_folders
 from contrib.images import native, wheels
 from contrib.images.command import run
 from contrib.images.errors import MissingTool
@@ -27,8 +27,8 @@ _CUDA_ENV: Final = {
     "NVIDIA_VISIBLE_DEVICES": "all",
     "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
 }
-_VENDORS: Final = vendors.in_tree()
-_SCHEDULER: Final = wheels.with_ours(vendors.ROOT, ("hami", *(vendor.distribution for vendor in _VENDORS)))
+_VENDORS: Final = vendor_folders.in_tree()
+_SCHEDULER: Final = wheels.with_ours(vendor_folders.ROOT, ("hami", *(vendor.distribution for vendor in _VENDORS)))
 _CLIENT: Final = ("cuda-bindings>=13", "nvidia-ml-py>=13")
 _APPLETS: Final = ("sh", "cat", "env", "find", "grep", "head", "ls", "ps", "sleep", "stat", "true", "wget")
 
@@ -62,7 +62,7 @@ def _scheduler(shop: Workshop) -> tuple[Layer, ...]:
     return shop.python(), shop.dependencies(_SCHEDULER), shop.own(_SCHEDULER), *shop.further()
 
 
-def _agent(vendor: vendors.Vendor) -> Recipe:
+def _agent(vendor: vendor_folders.Vendor) -> Recipe:
     def layers(shop: Workshop) -> tuple[Layer, ...]:
         packages = (shop.packages(vendor.debian_packages),) if vendor.debian_packages else ()
         ours = wheels.with_ours(shop.root, ("hami", vendor.distribution))
@@ -114,7 +114,7 @@ RECIPES: Final[Mapping[str, Recipe]] = {
     "scheduler": Recipe(
         ("hami/scheduler",), _scheduler, ("/usr/local/bin/hami",), "HAMi's scheduler side", ("--help",), _ENV
     ),
-    **{f"agent-{vendor.name}": _agent(vendor) for vendor in _VENDORS if vendor.target(vendors.NODE)},
+    **{f"agent-{vendor.name}": _agent(vendor) for vendor in _VENDORS if vendor.target(vendor_folders.NODE)},
     "agent-vendor": Recipe(
         *(("hami/agent-vendor",), _agent_vendor, ("/usr/local/bin/hami",), "HAMi's agent for further vendors"),
         *(("--help",), _ENV),

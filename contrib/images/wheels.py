@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from contrib import vendors
+from contrib import vendor_folders
 from contrib.images.command import run
 from contrib.images.errors import BuildError
 from contrib.images.sbom import Component
@@ -38,7 +38,10 @@ _NOT_SOURCE: Final = re.compile(r"/(__pycache__|build|dist|tests|lib/sim|lib/lib
 DISTRIBUTIONS: Final = {
     "hami": ".",
     "hami-interpose": "interpose",
-    **{vendor.distribution: f"vendors/{vendor.name}" for vendor in vendors.in_tree()},
+    **{
+        vendor.distribution: vendor.folder.relative_to(vendor_folders.ROOT).as_posix()
+        for vendor in vendor_folders.in_tree()
+    },
 }
 """Folder of each distribution of this repository."""
 
@@ -48,7 +51,7 @@ def sources(root: Path, distribution: str) -> Iterator[Path]:
     folder = root / DISTRIBUTIONS[distribution]
     starts = [folder]
     if distribution == "hami":
-        starts = [*(root / part for part in _CORE), *sorted(root.glob("vendors/*/pyproject.toml"))]
+        starts = [*(root / part for part in _CORE), *vendor_folders.pyprojects(root)]
     for start in starts:
         for path in sorted(start.rglob("*")) if start.is_dir() else [start]:
             inside = f"/{path.relative_to(root).as_posix()}"

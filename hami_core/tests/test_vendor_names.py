@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from contrib.vendors import in_tree
+from contrib.vendor_folders import in_tree
 from hami_core.compatibility import HAMI
 
 CORE = Path(__file__).parents[1]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import hami_core
+from contrib.vendor_folders import in_tree
 
 ROOT = Path(__file__).parents[3]
 DOORS = ["hami_core", "hami_core.vendorkit", "hami_core.vendorkit.node", "hami_core.documents", "hami_core.testing"]
@@ -56,7 +57,11 @@ def test_docstring_sections_name_existing_fields(field):
 
 FILES = [
     path
-    for folder in (*sorted(ROOT.glob("vendors/*/src")), ROOT / "contrib/template/src", ROOT / "tests/stranger/npu/src")
+    for folder in (
+        *(vendor.source for vendor in in_tree()),
+        ROOT / "contrib/template/src",
+        ROOT / "tests/stranger/npu/src",
+    )
     for path in sorted(folder.rglob("*.py"))
 ]
 

@@ -25,7 +25,7 @@ from hami_nvidia.settings import NodeSettings, options
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from contrib.vendors import in_tree
+from contrib.vendor_folders import in_tree
 from hami_core.agent.keyfiles import KeyFiles
 from hami_core.documents import load_mapping, read_text
 from hami_core.errors import ConfigError

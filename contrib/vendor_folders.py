@@ -1,6 +1,6 @@
-"""The vendors of this repository: each folder of ``vendors/`` with a pyproject.toml is one. No list names them.
+"""The vendors of this repository: each folder below ``vendors/`` or ``contrib/vendors/`` with a pyproject.toml is one.
 
-Packaging (``hatch_build.py``), images, the chart's generator, the import linter and the docs call `in_tree`. This
+No list names them. Packaging (``hatch_build.py``), images, the chart's generator, the import linter and the docs call `in_tree`. This
 module needs only the standard library, because a build has nothing else.
 """
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+HOMES: Final = ("vendors", "contrib/vendors")
+"""Folders with a folder for each vendor. In ``vendors/`` are those with a node side, in ``contrib/vendors/`` those whose
+nodes other people's device plugins serve."""
 VENDORS: Final = "hami.vendors"
 """Entry-point group of the scheduler sides."""
 NODE: Final = "hami.node"
@@ -75,6 +78,13 @@ class Vendor:
         return str(self.pyproject["project"].get("entry-points", {}).get(group, {}).get(self.name, ""))
 
 
+def pyprojects(root: Path = ROOT) -> list[Path]:
+    """The pyproject.toml of every vendor of a source tree, sorted by the vendor's name."""
+    return sorted(
+        (file for home in HOMES for file in root.glob(f"{home}/*/pyproject.toml")), key=lambda f: f.parent.name
+    )
+
+
 def in_tree(root: Path = ROOT) -> list[Vendor]:
     """The vendors of a source tree, sorted by name.
 
@@ -82,7 +92,7 @@ def in_tree(root: Path = ROOT) -> list[Vendor]:
         ValueError: A pyproject.toml breaks a rule. The text names the file, the field and what is expected.
     """
     found = []
-    for file in sorted(root.glob("vendors/*/pyproject.toml")):
+    for file in pyprojects(root):
         vendor = Vendor(file.parent, tomllib.loads(file.read_text("utf-8")))
         project = vendor.pyproject.get("project", {})
         where = file.relative_to(root).as_posix()
