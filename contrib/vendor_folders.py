@@ -1,7 +1,7 @@
 """The vendors of this repository: each folder below ``vendors/`` or ``contrib/vendors/`` with a pyproject.toml is one.
 
-No list names them. Packaging (``hatch_build.py``), images, the chart's generator, the import linter and the docs call `in_tree`. This
-module needs only the standard library, because a build has nothing else.
+No list names them. Packaging (``hatch_build.py``), images, the chart's generator, the import linter and the docs call
+`in_tree`. This module needs only the standard library, because a build has nothing else.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 HOMES: Final = ("vendors", "contrib/vendors")
-"""Folders with a folder for each vendor. In ``vendors/`` are those with a node side, in ``contrib/vendors/`` those whose
-nodes other people's device plugins serve."""
+"""Folders with a folder for each vendor. Those in ``vendors/`` have a node side. The nodes of those in
+``contrib/vendors/`` are served by other people's device plugins."""
 VENDORS: Final = "hami.vendors"
 """Entry-point group of the scheduler sides."""
 NODE: Final = "hami.node"

@@ -257,7 +257,9 @@ def fit_mask(request: Request, columns: Mapping[str, np.ndarray]) -> np.ndarray 
 
 
 @hookspec(firstresult=True)
-def choose(request: Request, candidates: tuple[DeviceUsage, ...], policy: str) -> tuple[int, ...] | Reason | None:
+def choose(
+    request: Request, candidates: tuple[DeviceUsage, ...], policy: str, devices: tuple[DeviceUsage, ...]
+) -> tuple[int, ...] | Reason | None:
     """Pick a combination of a node's fitting devices, or refuse all combinations. Optional, for topology.
 
     When: while a node is placed, if at least as many devices fit as the request needs; once for each request of a
@@ -269,6 +271,7 @@ def choose(request: Request, candidates: tuple[DeviceUsage, ...], policy: str) -
         candidates: All devices that fit with nothing chosen yet, in the policy's order. A device that can give several
             slices (MIG) is listed once for each of them.
         policy: The pod's device policy.
+        devices: All devices of the family on the node, also those that do not fit, with what is in use.
 
     Returns:
         Exactly ``request.count`` different positions in ``candidates``. None: the devices are taken in order. A reason:
@@ -291,7 +294,7 @@ def account(
         request: As in `check_type`.
         device: The chosen device, with what is in use.
         piece: The slice that would be booked without this hook.
-        taken: The node's devices, including everything that this pod has taken so far.
+        taken: The devices already chosen for the same container, with what was in use before.
 
     Returns:
         The slice to book, or a reason to refuse the device. None: ``piece`` is booked unchanged.
@@ -301,7 +304,7 @@ def account(
 
 
 @hookspec(firstresult=True)
-def score_node(node: NodeFacts, allocation: Allocation, policy: str) -> float | None:
+def score_node(node: NodeFacts, allocation: Allocation, policy: str, devices: tuple[DeviceUsage, ...]) -> float | None:
     """Add to the score of a node on which the pod fits. Optional.
 
     When: for each fitting node that can still become one of the best by the family's ``score_bound``, after the pod was
@@ -310,7 +313,8 @@ def score_node(node: NodeFacts, allocation: Allocation, policy: str) -> float | 
     Args:
         node: The node.
         allocation: What the pod would get there.
-        policy: The node policy, such as ``binpack``.
+        policy: The node policy. Under ``spread`` the node with the smallest score wins, under all others the largest.
+        devices: The node's devices of the vendor's families that the pod asks for, with what was in use before.
 
     Returns:
         A number on HAMi's scale, on which the base score runs from 0 to 30. None counts as 0.

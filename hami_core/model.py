@@ -182,6 +182,12 @@ class Family:
             Filter then places the pod only on nodes that can still become one of the best. None: unknown, so Filter
             places it on every node.
         capabilities: What the family supports.
+        offered_resource: Resource that the nodes' device plugin offers to the kubelet. While a node's allocatable has
+            none of it, the plugin is away, and the family's devices on the node count as unhealthy. Empty: not watched.
+        one_choice_per_pod: Whether all containers of a pod share devices: a container gets only devices that the
+            pod's earlier containers got. For node plugins that read one list of devices for each pod.
+        cores_are_units: Whether cores of devices and slices are compute units of the hardware, and not percent (AMD).
+            Metrics then show percent of the device's units.
         foreign_lock_protocol: What ``foreign_lock`` holds: ``hami`` is HAMi's ``<time>,<namespace>,<pod>``, ``time``
             only the time, in RFC 3339 form, for a vendor's plugin that serves one pod at a time.
         lock_timeouts_s: Node lock → age in seconds from which the lock counts as abandoned. ``--node-lock-timeout``
@@ -223,6 +229,9 @@ class Family:
     scored_from: int | None = 1
     score_bound: float | None = None
     capabilities: Mapping[Capability, Grade] = field(default_factory=_empty)
+    offered_resource: str = ""
+    one_choice_per_pod: bool = False
+    cores_are_units: bool = False
     foreign_lock_protocol: Literal["hami", "time"] = "hami"
     lock_timeouts_s: Mapping[str, float] = field(default_factory=_empty)
     doctor: DoctorNotes = DoctorNotes()
@@ -430,8 +439,13 @@ class PodFacts:
     uid: str
     annotations: Mapping[str, str] = field(default_factory=_empty)
     runtime_class: str = ""
-    decided_at: int = 0
-    """Time of the Bind in Unix seconds, for `patch_annotations`, since hooks have no clock; 0 in other hooks."""
+    decided_at_ns: int = 0
+    """Time of the Bind in Unix nanoseconds, for `patch_annotations`, since hooks have no clock; 0 in other hooks."""
+
+    @property
+    def decided_at(self) -> int:
+        """Time of the Bind in whole Unix seconds."""
+        return self.decided_at_ns // 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -982,7 +996,10 @@ class VendorRules:
     check_uuid: Callable[[Request, str], Reason | None] = no_reason
     custom_filter: Callable[[Request, DeviceUsage, tuple[DeviceUsage, ...]], Reason | None] = no_reason
     fit_mask: Callable[[Request, Mapping[str, np.ndarray]], np.ndarray | None] | None = None
-    choose: Callable[[Request, tuple[DeviceUsage, ...], str], tuple[int, ...] | Reason | None] | None = None
+    choose: (
+        Callable[[Request, tuple[DeviceUsage, ...], str, tuple[DeviceUsage, ...]], tuple[int, ...] | Reason | None]
+        | None
+    ) = None
     account: Callable[[Request, DeviceUsage, Slice, tuple[DeviceUsage, ...]], Slice | Reason | None] | None = None
-    score_node: Callable[[NodeFacts, Allocation, str], float] | None = None
+    score_node: Callable[[NodeFacts, Allocation, str, tuple[DeviceUsage, ...]], float] | None = None
     custom: Mapping[str, Any] = field(default_factory=_empty)

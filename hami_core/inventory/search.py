@@ -27,15 +27,18 @@ from hami_core.policies import node_policy
 from hami_core.wire import reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hami_core.inventory.names import RawNames
     from hami_core.inventory.nodes import Node
     from hami_core.inventory.table import Cluster
+    from hami_core.model import DeviceUsage, NodeFacts
     from hami_core.placement.fit import Ask
     from hami_core.placement.place import Plan
     from hami_core.placement.quota import QuotaBook
     from hami_core.policies import NodePolicy
+
+    ScoreNode = Callable[[NodeFacts, Allocation, str, tuple[DeviceUsage, ...]], float]
 
 _BLOCK: Final = 512
 """Nodes that are placed at once in columns, before the search checks whether it has found enough."""
@@ -249,9 +252,14 @@ class Query:
         return sum(math.inf if bound is None else bound for bound in bounds)
 
     def _vendors_score(self, placed: Allocation) -> float:
-        facts = self._nodes[placed.node].facts
-        hooks = (self._plan.rules[word].score_node for word in placed.families)
-        return sum(score_node(facts, placed, self._plan.node_policy) for score_node in hooks if score_node is not None)
+        """Sum of the vendors' scores. A vendor is asked once, also about a pod with several of its families."""
+        node = self._nodes[placed.node]
+        policy = self._plan.node_policy
+        devices: dict[ScoreNode, list[DeviceUsage]] = {}
+        for word in placed.families:
+            if (score_node := self._plan.rules[word].score_node) is not None:
+                devices.setdefault(score_node, []).extend(node.families[word].usage())
+        return sum(score_node(node.facts, placed, policy, tuple(found)) for score_node, found in devices.items())
 
     def _named(self, columns: np.ndarray) -> list[tuple[str, float]]:
         names, scores = self._cluster.names[columns].tolist(), self._cluster.scores[columns].tolist()
@@ -271,9 +279,13 @@ class Query:
 
     def _must_walk(self) -> bool:
         """Whether no node can be judged in columns alone."""
-        return self._limits.walk or any(
-            ask.may_refuse_combinations or (ask.custom is not None and ask.rules.fit_mask is None)
-            for _, ask in self._asks
+        return (
+            self._limits.walk
+            or self._plan.ties_containers
+            or any(
+                ask.may_refuse_combinations or (ask.custom is not None and ask.rules.fit_mask is None)
+                for _, ask in self._asks
+            )
         )
 
     def _in_columns(self) -> bool:

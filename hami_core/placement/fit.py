@@ -314,7 +314,7 @@ def _combine(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> Fit:
                 _count(counts, reasons.TOO_FEW_CARDS if group is groups[-1] else reasons.NUMA_NOT_FIT, len(group))
             continue
         cards = [card for card, _ in group]
-        found = _vendor_choice(cards, ask, admits) if ask.chooses else _first_combination(cards, ask, admits)
+        found = _vendor_choice(cards, ask, admits, ordered) if ask.chooses else _first_combination(cards, ask, admits)
         if found == reasons.QUOTA_NOT_FIT and ask.chooses:
             return _within_quota(ordered, ask, admits)
         if isinstance(found, list):
@@ -355,10 +355,14 @@ def _candidates(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> tup
     return groups, counts
 
 
-def _vendor_choice(candidates: Sequence[Card], ask: Ask, admits: Admits | None) -> list[Pick] | Reason | str:
+def _vendor_choice(
+    candidates: Sequence[Card], ask: Ask, admits: Admits | None, everything: Sequence[Card]
+) -> list[Pick] | Reason | str:
     """The vendor's choice, with all checks repeated. If the vendor answers None, the policy's order is used."""
+    usages = {card.position: card.usage() for card in everything}
+    shown = tuple(usages[card.position] for card in candidates)
     choose = ask.rules.choose
-    wanted = choose(ask.request, tuple(c.usage() for c in candidates), ask.policy.text) if choose is not None else None
+    wanted = choose(ask.request, shown, ask.policy.text, tuple(usages.values())) if choose is not None else None
     if isinstance(wanted, Reason):
         return wanted
     if wanted is None:
@@ -379,7 +383,7 @@ def _within_quota(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> F
     """
     fit = _walk(ordered, ask, admits)
     if fit.fits and ask.may_refuse_combinations:
-        found = _vendor_choice([card for card, _ in fit.picks], ask, admits)
+        found = _vendor_choice([card for card, _ in fit.picks], ask, admits, ordered)
         if isinstance(found, list):
             fit.picks = found
         else:

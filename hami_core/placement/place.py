@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hami_core.model import Allocation, ContainerKind, ContainerSlices, Slice
-from hami_core.placement.fit import Ask, fit_node
+from hami_core.model import Allocation, ContainerKind, ContainerSlices
+from hami_core.placement.fit import Ask, Fit, fit_node
 from hami_core.placement.order import device_order
 from hami_core.placement.pod_usage import PeakUsage
 from hami_core.policies import PolicyDefaults
-from hami_core.wire.reasons import encode_histogram
+from hami_core.wire.reasons import CUSTOM_RULE, encode_histogram
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hami_core.model import ContainerRequest, PodRequest, Reason, VendorRules
     from hami_core.placement.card import Card
-    from hami_core.placement.fit import Admits, Fit
+    from hami_core.placement.fit import Admits, Pick
     from hami_core.placement.quota import QuotaBook
 
 
@@ -75,6 +75,9 @@ class Plan:
                 tuple(Ask(r, rules[r.family], policy, weights, names_policy=named) for r in container.requests)
                 for container in request.containers
             )
+        words = [ask.rules.family.word for asks in self.asks for ask in asks if ask.rules.family.one_choice_per_pod]
+        self.ties_containers = len(words) > len(set(words))
+        """Whether several containers must share devices (`Family.one_choice_per_pod`)."""
 
     def quota_check(self, ask: Ask, peak: PeakUsage, quota: QuotaBook | None) -> Admits | None:
         """A check whether the namespace's quota allows slices to the next container, given the pod's usage so far."""
@@ -103,25 +106,84 @@ def place(
     """
     if plan.unknown:
         return Rejection(node, word="Device type not found", family=plan.unknown)
-    peak = PeakUsage()
-    placed: list[ContainerSlices] = []
-    for container, asks in zip(plan.request.containers, plan.asks, strict=True):
-        taken: list[tuple[Card, Slice]] = []
-        for ask in asks:
-            family = ask.rules.family.word
-            fit = fit_node(cards.get(family, ()), ask, plan.quota_check(ask, peak, quota))
-            if not fit.fits:
-                return _rejection(node, container, family, fit)
-            for card, piece in fit.picks:
-                card.take(piece)
-            taken += fit.picks
-        slices = tuple(piece for _, piece in taken)
-        peak.add(container.kind, slices)
-        placed.append(ContainerSlices(container.name, container.kind, slices))
-        if container.kind is ContainerKind.INIT:
-            for card, piece in reversed(taken):
-                card.give_back(piece)
-    return Allocation(node, tuple(placed))
+    attempt = _Attempt(node, cards, plan, quota)
+    first = found = attempt.run()
+    while isinstance(found, Rejection) and attempt.can_move():
+        found = attempt.run()
+    return first if isinstance(found, Rejection) else found
+
+
+class _Attempt:
+    """Places a pod on one node, again and again if its containers must share devices.
+
+    In families with `Family.one_choice_per_pod`, later containers get the devices of the first one. If these have too
+    little room for a later container, the pod is placed anew without them.
+    """
+
+    def __init__(self, node: str, cards: Mapping[str, Sequence[Card]], plan: Plan, quota: QuotaBook | None) -> None:
+        self._node = node
+        self._cards = cards
+        self._plan = plan
+        self._quota = quota
+        self._booked: list[Pick] = []
+        self._shared: dict[str, set[str]] = {}
+        """Family → the devices that the pod's containers share."""
+        self._avoided: set[str] = set()
+        self._failed_on: set[str] = set()
+        """Shared devices on which a later container did not fit."""
+
+    def run(self) -> Allocation | Rejection:
+        """Place every container. After a rejection, the slices of earlier containers stay booked."""
+        peak = PeakUsage()
+        placed: list[ContainerSlices] = []
+        for container, asks in zip(self._plan.request.containers, self._plan.asks, strict=True):
+            taken: list[Pick] = []
+            for ask in asks:
+                family = ask.rules.family.word
+                fit = self._fit(ask, self._plan.quota_check(ask, peak, self._quota))
+                if not fit.fits:
+                    return _rejection(self._node, container, family, fit)
+                for card, piece in fit.picks:
+                    card.take(piece)
+                taken += fit.picks
+                self._booked += fit.picks
+            slices = tuple(piece for _, piece in taken)
+            peak.add(container.kind, slices)
+            placed.append(ContainerSlices(container.name, container.kind, slices))
+            if container.kind is ContainerKind.INIT:
+                self._give_back(len(taken))
+        return Allocation(self._node, tuple(placed))
+
+    def can_move(self) -> bool:
+        """Whether to place the pod anew, without devices that its containers could not share. Frees all, if so."""
+        if not self._failed_on:
+            return False
+        self._give_back(len(self._booked))
+        self._avoided |= self._failed_on
+        self._failed_on, self._shared = set(), {}
+        return True
+
+    def _give_back(self, count: int) -> None:
+        for _ in range(count):
+            card, piece = self._booked.pop()
+            card.give_back(piece)
+
+    def _fit(self, ask: Ask, admits: Admits | None) -> Fit:
+        family = ask.rules.family
+        cards = self._cards.get(family.word, ())
+        if not family.one_choice_per_pod:
+            return fit_node(cards, ask, admits)
+        shared = self._shared.get(family.word)
+        if shared is None:
+            fit = fit_node([card for card in cards if card.device.id not in self._avoided], ask, admits)
+            self._shared[family.word] = {card.device.id for card, _ in fit.picks}
+            return fit
+        fit = fit_node([card for card in cards if card.device.id in shared], ask, admits)
+        if not fit.fits:
+            self._failed_on |= shared
+            others = len(cards) - fit.total
+            fit = Fit(counts=fit.counts | ({CUSTOM_RULE: others} if others else {}), total=len(cards))
+        return fit
 
 
 def _rejection(node: str, container: ContainerRequest, family: str, fit: Fit) -> Rejection:

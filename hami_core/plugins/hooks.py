@@ -66,7 +66,9 @@ class SchedulerHooks:
     )
     choose = Hook(
         specs.choose,
-        check_with=lambda served, answer, request, candidates, policy: checks.choice(answer, request.count, candidates),
+        check_with=lambda served, answer, request, candidates, policy, devices: checks.choice(
+            answer, request.count, candidates
+        ),
         tighten=tighten.choice,
         default=None,
         failed=refused,

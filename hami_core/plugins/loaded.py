@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hami_core.errors import ConfigError, HamiError, VendorError, WireError
 from hami_core.model import Mutation
 from hami_core.plugins.discovery import SWITCH
+from hami_core.vendorkit import capacity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -117,14 +118,12 @@ class Loaded:
         for vendor in self.vendors:
             try:
                 found = vendor.register(node) or ()
+                lists = {family.word: _offered(family, found, node) for family in vendor.families}
             except (VendorError, WireError) as error:
                 errors.append(error)
                 devices |= dict.fromkeys(vendor.words)
                 continue
-            devices |= {
-                family.word: tuple(device for device in found if device.family == family.word)
-                for family in vendor.families
-            }
+            devices |= lists
         return Registration(devices, tuple(errors))
 
     def parse(self, container: ContainerSpec, pod: PodFacts) -> tuple[Request, ...]:
@@ -237,6 +236,20 @@ class Loaded:
                 raise VendorError(word, "", "", "no loaded vendor serves this family")
             found[vendor.name] = vendor
         return tuple(found.values())
+
+
+def _offered(family: Family, found: Iterable[Device], node: NodeFacts) -> tuple[Device, ...]:
+    """The family's devices among those found. They are unhealthy while the kubelet offers none of their resource.
+
+    Raises:
+        WireError: The node's allocatable amount can't be read.
+    """
+    devices = tuple(device for device in found if device.family == family.word)
+    resource = family.offered_resource
+    if not devices or not resource or capacity(replace(node, capacity=node.allocatable), resource):
+        return devices
+    why = f"the kubelet offers no {resource}"
+    return tuple(replace(device, healthy=False, not_offered=device.not_offered or why) for device in devices)
 
 
 def _names_any(container: ContainerSpec, vendor: LoadedVendor) -> bool:

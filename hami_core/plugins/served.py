@@ -40,7 +40,7 @@ class Served:
             return pod
         kept = {key: annotations[key] for key in keys if key in annotations}
         # Not dataclasses.replace: it takes twice as long, and Filter does this for each container and family.
-        return PodFacts(pod.namespace, pod.name, pod.uid, kept, pod.runtime_class, pod.decided_at)
+        return PodFacts(pod.namespace, pod.name, pod.uid, kept, pod.runtime_class, pod.decided_at_ns)
 
 
 def declared_keys(families: Sequence[Family]) -> frozenset[str]:

@@ -89,15 +89,17 @@ class LoadedVendor(SchedulerHooks, NodeHooks, InPlace):
             return VendorRules(replace(family, choose_is_preference=False), **rules)
         return VendorRules(family, **{**rules, "choose": self._prefer})
 
-    def _prefer(self, request: Request, candidates: tuple[DeviceUsage, ...], policy: str) -> tuple[int, ...] | None:
+    def _prefer(
+        self, request: Request, candidates: tuple[DeviceUsage, ...], policy: str, devices: tuple[DeviceUsage, ...]
+    ) -> tuple[int, ...] | None:
         """Call `choose` of a family in which every combination serves. If it fails, devices are taken in order."""
         try:
-            found = self.choose(request, candidates, policy)
+            found = self.choose(request, candidates, policy, devices)
         except VendorError:
             return None
         if isinstance(found, Reason):
             text = "answered Reason, but the family declares choose_is_preference"
-            self.choose.bad(text, (request, candidates, policy))
+            self.choose.bad(text, (request, candidates, policy, devices))
             return None
         return found
 

@@ -214,9 +214,10 @@ class Bind:
         served = [families[word] for word in allocation.families]
         ready = all(_agent_serves(family.capabilities) for family in served) and not waits
         phase = keys.PHASE_SUCCESS if ready else keys.PHASE_ALLOCATING
-        now = int(self._wall_clock())
-        annotations = allocation_annotations(allocation, families, now, phase)
-        added = self._cluster.loaded.patch_annotations(replace(pods.facts(pod), decided_at=now), allocation)
+        now = self._wall_clock()
+        annotations = allocation_annotations(allocation, families, int(now), phase)
+        facts = replace(pods.facts(pod), decided_at_ns=int(now * 10**9))
+        added = self._cluster.loaded.patch_annotations(facts, allocation)
         both = annotations.keys() & added.keys()
         if both:
             raise WireError("patch_annotations", -1, f"a vendor set keys that only HAMi may set: {sorted(both)}")

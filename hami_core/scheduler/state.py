@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hami_core.errors import WireError
+from hami_core.vendorkit import ceil_div
 from hami_core.wire import keys
 from hami_core.wire.mig import decode_reservations
 
@@ -26,16 +27,23 @@ def node_rows(inventory: Inventory, node: str, pods: Iterable[Pod]) -> Iterator[
     The rows of all nodes and those of `quota_rows` make up `hami_core.observe.metrics.HAMI_SCHEDULER`.
     """
     devices = inventory.usage(node)
+    by_family = {word: rules.family for word, rules in inventory.rules.items()}
+    units = {u.device.id: u.device.cores for u in devices if by_family[u.device.family].cores_are_units}
     for usage in devices:
-        yield from _device_rows(node, usage)
+        yield from _device_rows(node, usage, units)
     for booking in inventory.bookings_on(node):
-        yield from _booking_rows(booking)
+        yield from _booking_rows(booking, units)
     indexes = {usage.device.id: usage.device.index for usage in devices}
     for pod in pods:
         yield from _mig_rows(node, pod, indexes)
 
 
-def _device_rows(node: str, usage: DeviceUsage) -> Iterator[Row]:
+def _percent(cores: int, units: int | None) -> float:
+    """Cores in percent of a device. ``units`` is the number of its compute units, if that is what cores are."""
+    return float(cores if not units else ceil_div(cores * 100, units))
+
+
+def _device_rows(node: str, usage: DeviceUsage, units: Mapping[str, int]) -> Iterator[Row]:
     device = usage.device
     labels = {
         "node": node,
@@ -46,16 +54,16 @@ def _device_rows(node: str, usage: DeviceUsage) -> Iterator[Row]:
     cores = {"device_cores": str(device.cores)}
     used_bytes = float(usage.used_memory_mib * MIB)
     yield "hami_gpu_memory_limit_bytes", labels, float(device.memory_mib * MIB)
-    yield "hami_gpu_core_limit_ratio", labels, float(device.cores)
+    yield "hami_gpu_core_limit_ratio", labels, _percent(device.cores, units.get(device.id))
     yield "hami_gpu_memory_allocated_bytes", labels | cores, used_bytes
     yield "hami_gpu_shared_count", labels, float(usage.used_slots)
-    yield "hami_gpu_core_allocated_ratio", labels, float(usage.used_cores)
+    yield "hami_gpu_core_allocated_ratio", labels, _percent(usage.used_cores, units.get(device.id))
     yield "hami_node_gpu_overview", labels | cores | {"device_memory_limit": str(device.memory_mib)}, used_bytes
     if device.memory_mib > 0:
         yield "hami_node_gpu_memory_allocated_ratio", labels, usage.used_memory_mib / device.memory_mib
 
 
-def _booking_rows(booking: Booking) -> Iterator[Row]:
+def _booking_rows(booking: Booking, units: Mapping[str, int]) -> Iterator[Row]:
     for index, container in enumerate(booking.allocation.containers):
         sums: dict[str, tuple[int, int]] = {}
         for piece in container.slices:
@@ -70,7 +78,7 @@ def _booking_rows(booking: Booking) -> Iterator[Row]:
                 "device_uuid": device_id,
             }
             yield "hami_vgpu_memory_allocated_bytes", labels, float(memory * MIB)
-            yield "hami_vgpu_core_allocated_ratio", labels, float(cores)
+            yield "hami_vgpu_core_allocated_ratio", labels, _percent(cores, units.get(device_id))
 
 
 def _mig_rows(node: str, pod: Pod, indexes: Mapping[str, int]) -> Iterator[Row]:

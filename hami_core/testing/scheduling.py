@@ -140,7 +140,7 @@ class Scheduler:
     def annotations(self, pod: Pod, allocation: Allocation) -> dict[str, str]:
         """All annotations of the pod once it is bound: its own, the framework's and the vendor's."""
         written = allocation_annotations(allocation, self.families, BOUND_AT, keys.PHASE_SUCCESS)
-        added = self.loaded.patch_annotations(replace(pod.facts, decided_at=BOUND_AT), allocation)
+        added = self.loaded.patch_annotations(replace(pod.facts, decided_at_ns=BOUND_AT * 10**9), allocation)
         return {**pod.facts.annotations, **written, **added}
 
     def given(self, pod: Pod, annotations: Mapping[str, str]) -> list[Given]:

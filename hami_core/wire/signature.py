@@ -2,8 +2,9 @@
 
 The signature covers pod UID, node, the leader's epoch, the value of every ``…-allocated`` annotation, and the planned
 MIG placements. It does not cover what node plugins write later: to-allocate, phase, ids of MIG instances.
-The text is ``v1:<epoch>:<key id>:<base64url>``. Each signed part has its length in front, so two different statements
-never have the same bytes.
+The text is ``v1:<epoch>:<key id>:<base64url>``. If a node plugin consumes an annotation whose key ends in
+``-allocated``, the signature leaves it out, and the text ends in ``:`` and a comma list of the keys that it covers.
+Each signed part has its length in front, so two different statements never have the same bytes.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
     from hami_core.model import Family
 
 _CONTEXT: Final = b"hami.io/allocation-signature v1"
-_TEXT = re.compile(r"v1:(0|[1-9][0-9]{0,18}):([0-9a-f]{16}):([A-Za-z0-9_-]{85}[AQgw])", re.ASCII)
-"""The last character carries only two bits, and other values are refused. So each signature has exactly one text."""
+_TEXT = re.compile(
+    r"v1:(0|[1-9][0-9]{0,18}):([0-9a-f]{16}):([A-Za-z0-9_-]{85}[AQgw])(?::([A-Za-z0-9_./,-]{1,8192}))?", re.ASCII
+)
+"""The last character of a signature carries only two bits, and other values are refused. So each signature has exactly
+one text."""
 _PUBLIC_PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----\n?", re.DOTALL)
 MAX_EPOCH: Final = 2**63 - 1
 
@@ -46,6 +50,7 @@ class SignedStatement:
         values: Allocation annotations by key.
         mig: Planned MIG reservations in canonical form; empty: none.
         epoch: The leader's epoch. `verify` takes it from the text instead.
+        names_keys: Whether the text of the signature names the covered keys.
     """
 
     pod_uid: str
@@ -53,6 +58,7 @@ class SignedStatement:
     values: Mapping[str, str] = field(default_factory=dict)
     mig: str = ""
     epoch: int = 0
+    names_keys: bool = False
 
     def canonical(self) -> bytes:
         """Return the bytes to sign."""
@@ -70,6 +76,9 @@ def statement_of(
     The statement has every annotation whose key has HAMi's form (``hami.io/…-allocated``), and the ``allocated_key`` of
     the given families. So a verifier needs only families whose key has another form.
 
+    An annotation that a node plugin consumes (a family's ``to_allocate_key``) is left out, even if its key has that
+    form. Since a verifier may not know this family, the signature's text then names the keys that it covers.
+
     Args:
         pod_uid: The pod's UID.
         annotations: The pod's annotations.
@@ -77,14 +86,27 @@ def statement_of(
         epoch: The leader's epoch.
 
     Raises:
-        WireError: The MIG reservations are malformed.
+        WireError: The MIG reservations are malformed, or the text of the signature leaves out a family's allocation.
     """
+    families = tuple(families)
     own = {family.allocated_key for family in families if family.allocated_key}
-    values = {k: v for k, v in annotations.items() if k in own or keys.is_allocated_key(k)}
+    covered = {key for key in annotations if key in own or keys.is_allocated_key(key)}
+    match = _TEXT.fullmatch(annotations.get(keys.SIGNATURE, ""))
+    named = match[4] if match else None
+    if named is None:
+        consumed = covered & {family.to_allocate_key for family in families} - own
+        names_keys = bool(consumed)
+        covered -= consumed
+    else:
+        names_keys = True
+        covered = annotations.keys() & set(named.split(","))
+        if missing := sorted(own & annotations.keys() - covered):
+            raise WireError(keys.SIGNATURE, -1, f"does not cover {missing[0]}")
+    values = {key: annotations[key] for key in covered}
     reserved = mig.decode_reservations(annotations.get(keys.MIG_ALLOCATIONS, ""))
     planned = sorted((r.planned for r in reserved), key=lambda r: (r.container_index, r.device_index))
     text = mig.encode_reservations(planned) if planned else ""
-    return SignedStatement(pod_uid, annotations.get(keys.NODE, ""), values, text, epoch)
+    return SignedStatement(pod_uid, annotations.get(keys.NODE, ""), values, text, epoch, names_keys)
 
 
 def sign(private_key: PrivateKey, statement: SignedStatement) -> str:
@@ -92,7 +114,8 @@ def sign(private_key: PrivateKey, statement: SignedStatement) -> str:
     if not 0 <= statement.epoch <= MAX_EPOCH:
         raise WireError(keys.SIGNATURE, -1, f"epoch {statement.epoch} is out of range")
     signature = private_key.sign(statement.canonical())
-    return f"v1:{statement.epoch}:{key_id(private_key.public_key())}:{_text(signature)}"
+    named = f":{','.join(sorted(statement.values))}" if statement.names_keys else ""
+    return f"v1:{statement.epoch}:{key_id(private_key.public_key())}:{_text(signature)}{named}"
 
 
 def verify(public_keys: Sequence[PublicKey], text: str, statement: SignedStatement) -> int:

@@ -40,7 +40,7 @@ def nvidia_rules(**config: Any) -> VendorRules:
         family,
         check_type=nvidia.check_type,
         check_uuid=nvidia.check_uuid,
-        choose=lambda request, candidates, policy: nvidia.choose(request, candidates),
+        choose=lambda request, candidates, policy, devices: nvidia.choose(request, candidates),
         account=lambda request, device, piece, taken: nvidia.account(device, piece),
     )
 

@@ -177,7 +177,7 @@ def test_annotations_match_hami(case: Case) -> None:
     else:
         plugin, family = vendor(word)
         families = {word: family}
-        facts = PodFacts("ns", "p", "uid", decided_at=NOW)
+        facts = PodFacts("ns", "p", "uid", decided_at_ns=NOW * 10**9)
         own = plugin.patch_annotations(facts, allocation)
     generic = case.ask(lambda: pod.allocation_annotations(allocation, families, NOW, keys.PHASE_ALLOCATING))
     written = {k: v for k, v in generic.items() if k not in keys.SYSTEM_POD_KEYS} | dict(own)

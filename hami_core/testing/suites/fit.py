@@ -115,7 +115,7 @@ class FitSuite(VendorCase):
         candidates = tuple(DeviceUsage(device) for device in devices if device.family == request.family)
         assume(len(candidates) > 0)
         wanted = replace(request, count=data.draw(st.integers(1, len(candidates))))
-        rules.choose(wanted, candidates, data.draw(POLICIES))
+        rules.choose(wanted, candidates, data.draw(POLICIES), candidates)
         reporter.check()
 
     @RELAXED

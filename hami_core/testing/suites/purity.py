@@ -111,11 +111,11 @@ def scheduler_calls(
             if rules.fit_mask is not None:
                 yield "fit_mask", partial(_mask, rules.fit_mask, request, usage)
             if rules.choose is not None:
-                yield "choose", partial(rules.choose, request, (usage,), "binpack")
+                yield "choose", partial(rules.choose, request, (usage,), "binpack", (usage,))
             if rules.account is not None:
                 yield "account", partial(rules.account, request, usage, piece, (usage,))
             if rules.score_node is not None:
-                yield "score_node", partial(rules.score_node, nodes[0], allocation, "binpack")
+                yield "score_node", partial(rules.score_node, nodes[0], allocation, "binpack", (usage,))
 
 
 def _mask(fit_mask: Callable[..., Any], request: Request, usage: DeviceUsage) -> list[list[bool]] | None:

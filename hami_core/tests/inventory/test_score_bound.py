@@ -16,6 +16,7 @@ from hami_core.model import (
     ContainerRequest,
     ContainerSlices,
     Device,
+    DeviceUsage,
     Family,
     NodeFacts,
     PodRequest,
@@ -35,7 +36,7 @@ BOUND = 10.0
 def cluster(scores: list[float], bound: float | None, asked: list[str], *, seed: int = 0) -> Inventory:
     """A node for each score that the vendor gives. Each node has two cards, of which some are in use."""
 
-    def score_node(node: NodeFacts, allocation: Allocation, policy: str) -> float:
+    def score_node(node: NodeFacts, allocation: Allocation, policy: str, devices: tuple[DeviceUsage, ...]) -> float:
         asked.append(node.name)
         return scores[int(node.name)]
 

@@ -86,7 +86,7 @@ def rules() -> list[VendorRules]:
             family,
             nvidia.check_type,
             nvidia.check_uuid,
-            choose=lambda request, candidates, policy: nvidia.choose(request, candidates),
+            choose=lambda request, candidates, policy, devices: nvidia.choose(request, candidates),
             account=lambda request, device, piece, taken: nvidia.account(device, piece),
         ),
         VendorRules(

@@ -572,3 +572,96 @@ def test_no_pair_is_missed_that_brute_force_finds():
             all(a + b in {2, 3, 5, 7, 11, 13} for a, b in combinations(some, 2)) for some in combinations(free, count)
         )
         assert (placed(stage(vendor, *used), pod(cards(count))) is not None) == there
+
+
+# --- containers that share devices, and what `choose` and `score_node` see -----------------------------------------
+
+
+def sharing(**more):
+    return acme(type("Rule", (), {}), one_choice_per_pod=True, **more)
+
+
+@pytest.mark.parametrize("policy", ["spread", "binpack"])
+@pytest.mark.parametrize(
+    ("used", "wanted", "got"),
+    [
+        ((0, 0), (cards(1, 8192), cards(1, 8192)), 1),
+        ((24576, 0), (cards(1, 8192), cards(1, 8192)), 1),
+        ((0, 24576), (cards(1, 8192), cards(1, 8192)), 0),
+        ((16384, 24576, 28672), (cards(1, 4096), cards(1, 8192), cards(1, 4096)), 0),
+    ],
+)
+def test_containers_share_a_card_with_room_for_all(policy, used, wanted, got):
+    found = placed(stage(sharing(), *used), pod(*wanted, policy=policy))
+    assert found is not None
+    assert {tuple(card) for card in found} == {(found[0][0],)}
+    if used != (0, 0):
+        assert found[0] == [got]
+
+
+def test_containers_that_find_no_common_card_are_refused():
+    made = stage(sharing(), 20480, 20480)
+    assert placed(made, pod(cards(1, 8192), cards(1, 8192))) is None
+    told = made.filter(pod(cards(1, 8192), cards(1, 8192)), ["n1"]).refused["n1"]
+    assert told == "1/2 CardInsufficientMemory, 1/2 CardNotFoundCustomFilterRule"
+    assert placed(made, pod(cards(1, 8192))) is not None
+
+
+def test_shared_cards_follow_the_count_and_the_init_container():
+    made = stage(sharing(), 0, 0, 0)
+    assert placed(made, pod(cards(2, 8192), cards(2, 8192))) in ([[1, 2], [1, 2]], [[0, 1], [0, 1]])
+    first, second = placed(made, pod(cards(1), cards(1), kinds=("init", "app")))
+    assert first == second
+    assert placed(made, pod(cards(1, 8192), cards(2, 8192))) is None, "the second container needs a card more"
+
+
+def test_random_pods_share_cards_wherever_a_common_card_exists():
+    rng = random.Random(7)
+    for _ in range(200):
+        used = [rng.choice([0, 8192, 16384, 24576]) for _ in range(3)]
+        asks = [cards(1, rng.choice([4096, 8192, 12288, 16384])) for _ in range(rng.choice([2, 3]))]
+        found = placed(stage(sharing(), *used), pod(*asks, policy=rng.choice(["spread", "binpack"])))
+        total = sum(ask.memory_mib for ask in asks)
+        assert (found is not None) == any(mib + total <= CARD_MIB for mib in used), (used, asks)
+        assert found is None or len({tuple(each) for each in found}) == 1
+
+
+def test_choose_sees_devices_that_do_not_fit():
+    def choose(self, request, candidates, devices):
+        seen.append((len(candidates), [device.used_memory_mib for device in devices]))
+
+    seen = []
+    placed(stage(choosing(choose), 3072, 0, 0), pod(cards(1)))
+    assert seen[0][0] == 2
+    assert sorted(seen[0][1]) == [0, 0, 3072]
+
+
+def test_score_sees_what_was_in_use_before_the_pod():
+    def score_node(self, allocation, devices):
+        seen.append([device.used_memory_mib for device in devices])
+
+    seen = []
+    rule = type("Rule", (), {"score_node": hookimpl(score_node)})
+    stage(acme(rule), 3072, 0).filter(pod(cards(1)), ["n1"])
+    assert seen == [[3072, 0]]
+
+
+def test_vendor_of_two_families_scores_a_pod_once():
+    class Two:
+        @hookimpl
+        def families(self):
+            return [
+                replace(ACME, word=word, resources=Resources(f"acme.io/{word}"), allocated_key=f"hami.io/{word}")
+                for word in ("a", "b")
+            ]
+
+        @hookimpl
+        def score_node(self, devices):
+            seen.append([device.device.family for device in devices])
+
+    seen = []
+    made = Inventory(one(Two).rules())
+    made.set_node(NodeFacts("n1"), {w: [Device(f"{w}0", 0, 1, 10, 100, "NPU", w)] for w in ("a", "b")})
+    both = ContainerRequest("c", ContainerKind.APP, (Request("a", 1), Request("b", 1)))
+    made.filter(PodRequest("u", "team", "p", (both,)), ["n1"])
+    assert seen == [["a", "b"]]

@@ -138,7 +138,7 @@ def test_hooks_see_declared_annotations_only():
         )
     )
     request = vendor.parse_request(container(), POD, ONE)
-    full = replace(POD, runtime_class="nvidia", decided_at=7)
+    full = replace(POD, runtime_class="nvidia", decided_at_ns=7)
     vendor.patch_annotations(full, ALLOCATION)
     vendor.mutate_admission(container(), POD)
     vendor.lock_annotations("n1", POD)
@@ -288,14 +288,14 @@ def test_request_out_of_range_refuses_the_pod(request_):
 def test_unusable_choice_refuses_the_candidates(value):
     rules = one(vendor_with(choose=answers(value))).rules()[0]
     two = Request("ONE", 2)
-    refusal = rules.choose(two, (USAGE, USAGE), "binpack")
+    refusal = rules.choose(two, (USAGE, USAGE), "binpack", (USAGE, USAGE))
     assert refusal.code == "VendorPluginFailed"
     assert "expected" in refusal.detail
 
 
 def test_choice_is_used():
     rules = one(vendor_with(choose=answers([1, 0]))).rules()[0]
-    assert rules.choose(Request("ONE", 2), (USAGE, USAGE), "binpack") == (1, 0)
+    assert rules.choose(Request("ONE", 2), (USAGE, USAGE), "binpack", (USAGE, USAGE)) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,9 @@ def test_unusable_answer_of_account_refuses_the_device(answer):
 
 @pytest.mark.parametrize("value", ["high", math.nan, math.inf, True, [1.0]])
 def test_score_that_is_not_a_number_counts_0(value):
-    assert one(vendor_with(score_node=answers(value))).rules()[0].score_node(NODE, ALLOCATION, "binpack") == 0.0
+    assert (
+        one(vendor_with(score_node=answers(value))).rules()[0].score_node(NODE, ALLOCATION, "binpack", (USAGE,)) == 0.0
+    )
 
 
 @pytest.mark.parametrize(

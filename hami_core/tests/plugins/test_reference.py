@@ -74,7 +74,8 @@ def test_examples_of_the_scheduler_side_answer_as_they_say(acme):
     assert rules.check_type(request, cards[0].kind) is None
     assert [rules.check_uuid(request, card.id) is None for card in cards] == [True, False, True]
     assert rules.custom_filter(request, DeviceUsage(cards[0], used_slots=4), ()).code == "TooManyTenants"
-    assert rules.choose(request, tuple(map(DeviceUsage, reversed(cards))), "spread") == (2, 1)
+    usages = tuple(map(DeviceUsage, reversed(cards)))
+    assert rules.choose(request, usages, "spread", usages) == (2, 1)
     assert rules.account(request, DeviceUsage(cards[0]), Slice("A-0", "ACME", 0, 0), ()).code == "NoMemoryAsked"
     mutation = acme.mutate(ContainerSpec("main", ContainerKind.APP, limits), pod)
     assert mutation.env_removed == {"ACME_VISIBLE_DEVICES"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -16,7 +17,18 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 
 from hami_core.inventory import Inventory
 from hami_core.kube.objects import ObjectMeta, Pod, PodSpec, PodStatus
-from hami_core.model import Device, DeviceUsage, MigPlacement, NodeFacts
+from hami_core.model import (
+    Allocation,
+    Booking,
+    ContainerKind,
+    ContainerSlices,
+    Device,
+    DeviceUsage,
+    MigPlacement,
+    NodeFacts,
+    Slice,
+    VendorRules,
+)
 from hami_core.observe import metrics as tables
 from hami_core.scheduler import state
 from hami_core.scheduler.scrape import StateText
@@ -197,3 +209,16 @@ async def test_a_scheduler_serves_both_formats(start: Any) -> None:
     assert {family.name for family in parse_plain(plain)} >= {spec.name for spec in tables.HAMI_SCHEDULER}
     assert {parsed[spec.name] for spec in tables.HAMI_SCHEDULER} == {"gauge"}
     assert "hami_scheduler_holds" in parsed
+
+
+def test_compute_units_are_shown_in_percent() -> None:
+    """HAMi does so for AMD: a device's limit is 100, and what is booked is rounded up."""
+    family = replace(rules()[0].family, cores_are_units=True)
+    inventory = Inventory([VendorRules(family)])
+    device = Device("d0", 0, 10, 1024, 304, "MI300X", family.word)
+    inventory.set_node(NodeFacts("n1"), {family.word: [device]})
+    slices = ContainerSlices("c", ContainerKind.APP, (Slice("d0", family.word, 512, 100),))
+    inventory.set_pod(Booking("u", "ns", "p", Allocation("n1", (slices,))))
+    values = {name: value for name, _, value in state.node_rows(inventory, "n1", ())}
+    assert values["hami_gpu_core_limit_ratio"] == 100
+    assert values["hami_gpu_core_allocated_ratio"] == values["hami_vgpu_core_allocated_ratio"] == 33

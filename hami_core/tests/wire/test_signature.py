@@ -174,3 +174,45 @@ def test_other_files_are_refused_by_name():
     for content in (public, b"", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"):
         with pytest.raises(ConfigError, match=r"^key.pem: "):
             signature.load_public_keys(content, where="key.pem")
+
+
+CONSUMED = "hami.io/Eater-devices-allocated"
+EATER = Family("Eater", Resources("eater"), "hami.io/Eater-devices-kept", to_allocate_key=CONSUMED)
+EATEN = {
+    **ANNOTATIONS,
+    EATER.allocated_key: "E-0,Eater,1,1:;",
+    CONSUMED: "E-0,Eater,1,1:;",
+}
+
+
+def signed_with_consumed_key():
+    found = signature.statement_of("uid-1", EATEN, [ODD, EATER], epoch=4)
+    return {**EATEN, keys.SIGNATURE: signature.sign(PRIVATE, found)}
+
+
+@pytest.mark.parametrize("families", [[ODD, EATER], [ODD], []])
+@pytest.mark.parametrize("left", ["E-0,Eater,1,1:;", ";", None])
+def test_signature_leaves_out_an_allocated_key_that_is_consumed(families, left):
+    signed = signed_with_consumed_key()
+    later = {key: value for key, value in {**signed, CONSUMED: left}.items() if value is not None}
+    found = signature.statement_of("uid-1", later, families)
+    assert signature.verify([PUBLIC], signed[keys.SIGNATURE], found) == 4
+
+
+@pytest.mark.parametrize("key", [EATER.allocated_key, rules.ALLOCATED, "odd.io/slices"])
+@pytest.mark.parametrize("value", ["changed", None])
+def test_keys_that_a_signature_names_are_covered(key, value):
+    signed = signed_with_consumed_key()
+    later = {k: v for k, v in {**signed, key: value}.items() if v is not None}
+    with pytest.raises(WireError, match="does not belong to this allocation"):
+        signature.verify([PUBLIC], signed[keys.SIGNATURE], signature.statement_of("uid-1", later, [ODD]))
+
+
+def test_signature_that_leaves_out_the_family_of_its_reader_is_refused():
+    text = f"{SIGNED}:{','.join(sorted(statement(ANNOTATIONS).values))}"
+    added = {**ANNOTATIONS, "hami.io/acme-devices-allocated": "A-0,ACME,1,1:;", keys.SIGNATURE: text}
+    acme = Family("ACME", Resources("acme"), "hami.io/acme-devices-allocated")
+    with pytest.raises(WireError, match=r"does not cover hami\.io/acme-devices-allocated"):
+        signature.statement_of("uid-1", added, [acme])
+    with pytest.raises(WireError, match="does not belong"):
+        signature.verify([PUBLIC], SIGNED, statement(added | {keys.SIGNATURE: SIGNED}))

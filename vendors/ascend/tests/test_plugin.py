@@ -170,7 +170,7 @@ def test_910c_outside_a_super_pod_is_given_singly(amounts, count):
     (rules,) = found.rules()
     npus = tuple(DeviceUsage(Device(f"d{i}", i, 4, 65536, 20, "Ascend910C", "Ascend910C")) for i in (0, 2, 4, 5))
     assert rules.choose is not None
-    assert rules.choose(Request("Ascend910C", 3), npus, "binpack") is None
+    assert rules.choose(Request("Ascend910C", 3), npus, "binpack", npus) is None
 
 
 def test_container_may_ask_for_two_chips():
@@ -188,7 +188,7 @@ def test_container_may_ask_for_two_chips():
 def test_soft_split_names_no_vnpu_size():
     piece = Slice("d0", B3, 16384, 20)
     allocation = Allocation("n1", (ContainerSlices("c", ContainerKind.APP, (piece,)),))
-    pod = PodFacts("ns", "p", "u", SOFT_POD, decided_at=7)
+    pod = PodFacts("ns", "p", "u", SOFT_POD, decided_at_ns=7 * 10**9)
     assert loaded().patch_annotations(pod, allocation) == {
         f"huawei.com/{B3}": '[{"UUID":"d0","memory":16384,"core":20}]',
         "predicate-time": "7",

@@ -124,8 +124,8 @@ def test_node_score_counts_the_largest_network_of_each_container(networks, count
     ]
     node = NodeFacts("n1", {f"hami.io/node-register-{B3}": npus(B3, networks)})
     assert rules.score_node is not None
-    assert rules.score_node(node, Allocation("n1", tuple(parts)), "binpack") == pytest.approx(score)
-    assert rules.score_node(node, Allocation("n1", tuple(parts)), "spread") == pytest.approx(-score)
+    assert rules.score_node(node, Allocation("n1", tuple(parts)), "binpack", ()) == pytest.approx(score)
+    assert rules.score_node(node, Allocation("n1", tuple(parts)), "spread", ()) == pytest.approx(-score)
 
 
 def test_310p_npus_have_no_network():

@@ -26,7 +26,6 @@ from hami_core import (
 from hami_core.vendorkit import (
     MODE_NOT_FIT,
     NODE_LOCK_KEY,
-    capacity,
     default_check_type,
     default_check_uuid,
     default_parse_request,
@@ -114,17 +113,11 @@ class Ascend:
         A register stays when its device plugin stops. Then the kubelet offers no NPU, and no pod gets one. HAMi finds
         this out by its handshake, which a stopped plugin leaves unanswered, and also asks for the kubelet's offer.
         """
-        found = {family.resources.count: read_json_register(node, family) for family in self._families}
-        if all(devices is None for devices in found.values()):
+        found = [read_json_register(node, family) for family in self._families]
+        if all(devices is None for devices in found):
             return None
         changes: dict[str, Any] = {"mode": SOFT, "cores": 100} if self._is_soft(node) else {"mode": ""}
-        offered = replace(node, capacity=node.allocatable)
-        registered: list[Device] = []
-        for resource, devices in found.items():
-            gone = {"healthy": False, "not_offered": f"the kubelet offers no {resource}"}
-            more = changes if capacity(offered, resource) else changes | gone
-            registered += [replace(device, **more) for device in devices or ()]
-        return registered
+        return [replace(device, **changes) for devices in found for device in devices or ()]
 
     @hookimpl
     def mutate_admission(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
@@ -254,6 +247,7 @@ def _family(chip: Chip) -> Family:
         scored_from=2 if word.startswith(NETWORKED_PREFIX) else None,  # one NPU is always in one network
         score_bound=NETWORK_WEIGHT,
         capabilities=CAPABILITIES,
+        offered_resource=chip.resource_name,
         doctor=DOCTOR,
     )
 
