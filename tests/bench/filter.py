@@ -1,8 +1,9 @@
 """Filter in process: latency by nodes, fill, containers and running pods, and the cost of updates and bookings.
 
-Every request has a shape not seen before. "Filled" nodes all differ. ``python -m
-tests.bench.filter`` prints JSON; ``--nodes`` and ``--rounds`` choose sizes. ``--vendors`` measures three vendors beside
-one instead.
+Every request has a shape not seen before, except those of ``--vendors``. "Filled" nodes all differ.
+
+``python -m tests.bench.filter`` prints JSON; ``--nodes`` and ``--rounds`` choose sizes. ``--vendors`` measures all
+vendors beside one instead.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import json
 import random
 import statistics
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import count, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import yaml
 from hami_nvidia import Nvidia, NvidiaConfig
 
+from contrib.vendor_folders import ROOT, in_tree
 from hami_core.inventory import Inventory, RawNames
 from hami_core.model import (
     Allocation,
@@ -25,18 +28,25 @@ from hami_core.model import (
     ContainerKind,
     ContainerRequest,
     ContainerSlices,
+    ContainerSpec,
     Device,
+    Mutation,
     NodeFacts,
+    PodFacts,
     PodRequest,
     Request,
     Slice,
     VendorRules,
 )
+from hami_core.placement.request import pod_request
 from hami_core.plugins import load
+from hami_core.wire.node import encode_devices_json
 from tests.bench.figures import Figure, p50_p99, timings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hami_core.plugins.loaded import Loaded
 
 BENCH = "filter"
 CARDS = 8
@@ -112,93 +122,131 @@ class World:
         )
 
 
-VENDORS = ("nvidia", "ascend", "cambricon")
-CARD = {
-    "NVIDIA": Device("", 0, 10, 40960, 100, "NVIDIA-A100", "NVIDIA"),
-    "Ascend910B4": Device("", 0, 4, 32768, 20, "Ascend910B4", "Ascend910B4"),
-    "MLU": Device("", 0, 100, 24576, 100, "MLU", "MLU"),
-}
-"""A card of each family."""
-ASKED = {"NVIDIA": (2000, 9000, 20), "Ascend910B4": (2000, 16000, 5), "MLU": (1024, 8192, 20)}
-"""Least and greatest MiB, and greatest percent of cores, of a request and of a running pod."""
-ALL_NVIDIA = (("NVIDIA",),)
-THIRDS = (("NVIDIA",), ("NVIDIA", "Ascend910B4"), ("MLU",))
+NVIDIA = Device("", 0, 10, 40960, 100, "NVIDIA-A100", "NVIDIA")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of node, and a pod for it.
+
+    Attributes:
+        vendor: The vendor's name.
+        facts: The node as the vendor's device plugin leaves it.
+        limits: Limits of a container that asks for a part of a device, or for a whole one if they are not shared.
+    """
+
+    vendor: str
+    facts: NodeFacts
+    limits: Mapping[str, str]
+
+
+def kinds() -> list[Kind]:
+    """A kind of node for each vendor of the repository: its first example pod, and a node on which that pod fits."""
+    found = []
+    loaded = load({})
+    for vendor in in_tree():
+        if vendor.name == "nvidia":
+            register = encode_devices_json([replace(NVIDIA, id=f"GPU-{i}", index=i) for i in range(CARDS)])
+            limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
+            found.append(Kind("nvidia", NodeFacts("", {"hami.io/node-nvidia-register": register}), limits))
+            continue
+        first, *_ = yaml.safe_load_all((ROOT / f"contrib/examples/{vendor.name}.yaml").read_text("utf-8"))
+        limits = {k: str(v) for k, v in first["spec"]["containers"][0]["resources"]["limits"].items()}
+        for file in sorted(vendor.folder.glob("tests/data/nodes/*.yaml")):
+            kind = Kind(vendor.name, _facts(yaml.safe_load(file.read_text("utf-8"))), limits)
+            inventory = Inventory(loaded.rules())
+            inventory.set_node(kind.facts, devices_on(loaded, kind.facts))
+            if inventory.filter(_pod(loaded, [kind], 0), [kind.facts.name]).best:
+                found.append(kind)
+                break
+        else:
+            raise ValueError(f"no node of {vendor.folder} takes the first pod of contrib/examples/{vendor.name}.yaml")
+    return found
+
+
+def _facts(manifest: dict[str, Any]) -> NodeFacts:
+    meta, status = manifest["metadata"], manifest.get("status", {})
+    capacity = {key: str(value) for key, value in status.get("capacity", {}).items()}
+    allocatable = {key: str(value) for key, value in status.get("allocatable", capacity).items()}
+    return NodeFacts(meta["name"], meta.get("annotations", {}), meta.get("labels", {}), capacity, allocatable)
+
+
+def devices_on(loaded: Loaded, facts: NodeFacts) -> dict[str, Sequence[Device]]:
+    """A node's devices by family."""
+    return {word: found for word, found in loaded.register(facts).devices.items() if found}
+
+
+def _pod(loaded: Loaded, asked: Sequence[Kind], number: int) -> PodRequest:
+    """A pod with one container for each kind, as admission leaves it."""
+    facts = PodFacts("default", "pod", f"uid-{number}")
+    containers = []
+    for place, kind in enumerate(asked):
+        plain = ContainerSpec(f"c{place}", ContainerKind.APP, kind.limits)
+        changed = loaded.mutate(plain, facts) or Mutation(False)
+        containers.append(replace(plain, limits={**plain.limits, **changed.limits}))
+        facts = replace(facts, annotations={**facts.annotations, **changed.pod_annotations})
+    policies = {"hami.io/node-scheduler-policy": "binpack", "hami.io/gpu-scheduler-policy": "spread"}
+    return pod_request(facts.uid, "default", "pod", containers, {**facts.annotations, **policies}, loaded.parse)
 
 
 class MixedWorld:
     """A cluster of several vendors' nodes, with the rules as the plugin layer gives them.
 
     Args:
-        vendors: The vendors that are loaded.
+        vendors: The vendors that are loaded; None: all.
         nodes: How many nodes.
-        kinds: Families of each kind of node. Kinds take turns, and a node has 8 cards of each of its families.
+        kinds: The kinds of nodes. They take turns.
+        fill: The part of the nodes on which a pod runs, from 0 to 1.
     """
 
-    def __init__(self, vendors: Sequence[str], nodes: int, kinds: Sequence[Sequence[str]], *, seed: int = 7) -> None:
+    def __init__(
+        self, vendors: Sequence[str] | None, nodes: int, kinds: Sequence[Kind], *, fill: float = 0.5, seed: int = 7
+    ) -> None:
         self.rng = random.Random(seed)
-        loaded = load({}, only=vendors)
-        self.inventory = Inventory(loaded.rules())
+        self._loaded = load({}, only=vendors)
+        self.inventory = Inventory(self._loaded.rules())
         self.names = [f"node-{number:05d}" for number in range(nodes)]
         self._unseen = count(1)
         for number, name in enumerate(self.names):
-            devices = {
-                family: [replace(CARD[family], id=f"{name}-{family}-{i}", index=i) for i in range(CARDS)]
-                for family in kinds[number % len(kinds)]
-            }
-            self.inventory.set_node(NodeFacts(name), devices)
-            for family, cards in devices.items():
-                for card in cards:
-                    self._fill(name, family, card.id)
+            kind = kinds[number % len(kinds)]
+            facts = replace(kind.facts, name=name)
+            self.inventory.set_node(facts, devices_on(self._loaded, facts))
+            if self.rng.random() < fill:
+                self.inventory.book(self.request([kind]), name)
         self.rng.shuffle(self.names)
 
-    def _amounts(self, family: str) -> tuple[int, int]:
-        least, most, cores = ASKED[family]
-        return self.rng.randint(least, most), self.rng.randint(0, cores)
-
-    def _fill(self, node: str, family: str, device: str) -> None:
-        for number in range(self.rng.randint(0, 3)):
-            uid = f"{device}-{number}"
-            part = ContainerSlices("c", ContainerKind.APP, (Slice(device, family, *self._amounts(family)),))
-            self.inventory.set_pod(Booking(uid, "default", uid, Allocation(node, (part,))))
-
-    def request(self, families: Sequence[str]) -> PodRequest:
-        """A pod with one container for each family, with amounts that no earlier request has."""
-        number = next(self._unseen)
-        parts = []
-        for place, family in enumerate(families):
-            memory, cores = self._amounts(family)
-            request = Request(family, 1, memory, None, cores)
-            parts.append(ContainerRequest(f"c{place}", ContainerKind.APP, (request,)))
-        return PodRequest(f"uid-{number}", "default", "pod", tuple(parts), "binpack", "spread")
+    def request(self, asked: Sequence[Kind]) -> PodRequest:
+        """A pod with one container for each kind."""
+        return _pod(self._loaded, asked, next(self._unseen))
 
 
 def vendors_beside_one(nodes: int, rounds: int) -> list[Figure]:
-    """Filter with three vendors loaded, beside Filter with one. Calls alternate, so both see the same machine."""
+    """Filter with all vendors loaded, beside Filter with one. Calls alternate, so both see the same machine."""
+    every = kinds()
+    (nvidia,) = [kind for kind in every if kind.vendor == "nvidia"]
+    label = f"{nodes} nodes, all NVIDIA, pod of NVIDIA"
+    sets = {len(every): None, 1: ["nvidia"]}
+    taken = _alternating([MixedWorld(names, nodes, [nvidia]) for names in sets.values()], [nvidia], rounds)
     figures = []
-    cases = {
-        "all NVIDIA, pod of NVIDIA": (ALL_NVIDIA, ("NVIDIA",)),
-        "thirds, pod of NVIDIA": (THIRDS, ("NVIDIA",)),
-        "thirds, pod of Ascend": (THIRDS, ("Ascend910B4",)),
-        "thirds, pod of Cambricon": (THIRDS, ("MLU",)),
-        "thirds, pod of NVIDIA and Ascend": (THIRDS, ("NVIDIA", "Ascend910B4")),
-    }
-    for case, (kinds, families) in cases.items():
-        label, sets = f"{nodes} nodes, {case}", (VENDORS, VENDORS[:1]) if kinds == ALL_NVIDIA else (VENDORS,)
-        taken = _alternating([MixedWorld(names, nodes, kinds) for names in sets], families, rounds)
-        figures += p50_p99(BENCH, f"{label}, 3 vendors loaded", taken[0])
-        if len(taken) > 1:
-            figures += p50_p99(BENCH, f"{label}, 1 vendor loaded", taken[1])
-            ratio = statistics.median(taken[0]) / statistics.median(taken[1])
-            figures.append(Figure(BENCH, f"{label}, 3 vendors over 1", ratio, "ratio", 1.1))
+    for number, mine in zip(sets, taken, strict=True):
+        figures += p50_p99(BENCH, f"{label}, vendors loaded: {number}", mine)
+    ratio = statistics.median(taken[0]) / statistics.median(taken[1])
+    figures.append(Figure(BENCH, f"{label}, {len(every)} vendors over 1", ratio, "ratio", 1.1))
+    mixed = MixedWorld(None, nodes, every)
+    for asked in [*([kind] for kind in every), [nvidia, every[0]]]:
+        (mine,) = _alternating([mixed], asked, rounds)
+        words = " and ".join(kind.vendor for kind in asked)
+        figures += p50_p99(BENCH, f"{nodes} nodes, nodes of {len(every)} vendors, pod of {words}", mine)
     return figures
 
 
-def _alternating(worlds: Sequence[MixedWorld], families: Sequence[str], rounds: int) -> list[list[float]]:
+def _alternating(worlds: Sequence[MixedWorld], asked: Sequence[Kind], rounds: int) -> list[list[float]]:
     """Seconds of each Filter in each world. The worlds take turns every fifty calls."""
     taken: list[list[float]] = [[] for _ in worlds]
     for _ in range(0, rounds, 50):
         for world, mine in zip(worlds, taken, strict=True):
-            mine.extend(timings(lambda w=world: w.inventory.filter(w.request(families), w.names), 50))  # type: ignore[misc]
+            ready = iter([world.request(asked) for _ in range(60)])
+            mine.extend(timings(lambda w=world, r=ready: w.inventory.filter(next(r), w.names), 50))  # type: ignore[misc]
     return taken
 
 
@@ -314,7 +362,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.filter", description=__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[100, 1000, 5000], help="cluster sizes, ascending")
     parser.add_argument("--rounds", type=int, default=0, help="calls per figure; default: 300")
-    parser.add_argument("--vendors", action="store_true", help="three vendors loaded beside one, on 1000 nodes")
+    parser.add_argument("--vendors", action="store_true", help="all vendors loaded beside one, on 1000 nodes")
     options = parser.parse_args(argv)
     if options.vendors:
         figures = vendors_beside_one(1000, options.rounds or 300)
