@@ -354,6 +354,7 @@ async def _run(settings: SchedulerSettings, closed: ClosedVendors, watchdog: Wat
     loaded = load(config, side="scheduler", only=settings.vendors or None, named_by="--vendors", closed=closed.of)
     watchdog.guard(loaded)
     loaded.require()
+    log.info("vendors are loaded", vendors={vendor.name: vendor.source.label for vendor in loaded.vendors})
     if options.signing_key is None and options.signing_names is None:
         log.warning(
             "allocations are not signed: no signing_key or signing_secret is set; agents in mode required refuse them"

@@ -64,14 +64,15 @@ def install(site: Path) -> None:
     """Write all these distributions into a folder that will be on ``PYTHONPATH``."""
     site.mkdir()
     for name, body in LOADABLE.items():
-        _distribution(site, name, FAMILY.format(word=name.upper(), name=name, body=textwrap.indent(body, "    ")[4:]))
+        write(site, name, FAMILY.format(word=name.upper(), name=name, body=textwrap.indent(body, "    ")[4:]))
     for name, module in BROKEN.items():
-        _distribution(site, name, module)
+        write(site, name, module)
 
 
-def _distribution(site: Path, name: str, module: str) -> None:
+def write(site: Path, name: str, module: str, version: str = "6.6") -> None:
+    """Write one distribution ``rogue-<name>`` with a vendor of this name."""
     (site / f"rogue_{name}.py").write_text(module)
-    info = site / f"rogue_{name}-6.6.dist-info"
+    info = site / f"rogue_{name}-{version}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: rogue-{name}\nVersion: 6.6\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: rogue-{name}\nVersion: {version}\n")
     (info / "entry_points.txt").write_text(f"[hami.vendors]\n{name} = rogue_{name}:Vendor\n")
