@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hami_core.model import INT32_MAX
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_CORES: Final = 2
 """Most cores of a device that are given out. HAMi v2.10 uses no more, also where a device has more."""
 TORUS_COUNTS: Final = (1, 4, 8, 16)
+MAX_DEVICES: Final = 2**31 - 1
+"""Most devices of a request, as in HAMi."""
 
 
 def split_cores(cores: int, per_device: int = MAX_CORES) -> tuple[int, int]:
@@ -34,8 +34,8 @@ def split_cores(cores: int, per_device: int = MAX_CORES) -> tuple[int, int]:
         return 1, cores
     if cores % each:
         raise ValueError(f"must be 1 or a multiple of {each}, got {cores}")
-    if cores // each > INT32_MAX:
-        raise ValueError(f"needs {cores // each} devices, which exceeds the maximum of {INT32_MAX}")
+    if cores // each > MAX_DEVICES:
+        raise ValueError(f"needs {cores // each} devices, which exceeds the maximum of {MAX_DEVICES}")
     return cores // each, each
 
 

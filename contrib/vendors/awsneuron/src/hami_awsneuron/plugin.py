@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from hami_awsneuron.config import AwsNeuronConfig
-from hami_awsneuron.layout import MAX_CORES, TORUS_COUNTS, bits, is_ring, pick_cores, split_cores, together
+from hami_awsneuron.layout import MAX_CORES, MAX_DEVICES, TORUS_COUNTS, bits, is_ring, pick_cores, split_cores, together
 from hami_core import (
     Capability,
     DoctorNotes,
@@ -26,7 +26,6 @@ from hami_core import (
     WireError,
     hookimpl,
 )
-from hami_core.model import INT32_MAX
 from hami_core.vendorkit import CARD_INSUFFICIENT_CORE, capacity, capacity_devices, parse_whole, quantity_of
 
 if TYPE_CHECKING:
@@ -171,8 +170,8 @@ class AwsNeuron:
         """
         names = self._family.resources
         where = f"container {container.name}"
-        count = _amount(container, names.count, INT32_MAX)
-        cores = _amount(container, names.cores, INT32_MAX * MAX_CORES)
+        count = _amount(container, names.count, MAX_DEVICES)
+        cores = _amount(container, names.cores, MAX_DEVICES * MAX_CORES)
         if count is not None and cores is not None:
             problem = f"is written beside {names.count}, and the kubelet would give both"
             raise RequestError(where, names.cores, problem, "write one of them")
