@@ -241,6 +241,7 @@ def _families(config: EnflameConfig) -> tuple[Family, Family]:
         one_choice_per_pod=True,
         uuid_selectors=(SelectorKeys("enflame.com/use-gpuuuid", "enflame.com/nouse-gpuuuid"),),
         full_card_rule=False,
+        cores_are_units=True,  # metrics show percent of a GCU's 102
         capabilities=DRS_CAPABILITIES,
         doctor=doctor,
     )
