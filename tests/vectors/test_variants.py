@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.vectors
 
 ANSWERS = {
+    "aws_select": ["pick"],
+    "aws_split_cores": ["nums", "each"],
     "ascend910c_pairs": ["fit", "pick_set", "reason_contains"],
     "check_type": ["ok"],
     "check_uuid": ["ok"],
     "collapse": ["effective", "app_only"],
+    "enflame_profile": ["profile", "id", "mem", "core"],
     "extender_http": ["status"],
     "filter_end_to_end": ["node", "first_device"],
     "filter_quota": ["fit", "failed"],
