@@ -28,18 +28,13 @@ LATER: dict[str, str] = {
     "vendors/sharedRegion.v1.deviceUtilization": _REGION,
     "vendors/sharedRegion.v1.procSlot": _REGION,
     # other vendors
-    "kunlun_fragmentation": "vendor Kunlun",
-    "kunlun_select": "vendor Kunlun",
-    "kunlun_trim_memory": "vendor Kunlun",
     "metax_sgpu_scores": "vendor MetaX",
     "vendors/amdFit": "vendor AMD",
     "vendors/hygonVdev": "vendor Hygon",
-    "vendors/kunlun": "vendor Kunlun",
     "vendors/metaxLinkScore": "vendor MetaX",
     "vendors/metaxOnlineScore": "vendor MetaX",
     "vendors/metaxSgpuNodeAnnotation": "vendor MetaX",
     "vendors/metaxVmemory": "vendor MetaX",
     "vendors/mthreadsLegalMemory": "vendor Moore Threads",
     "vendors/volcano": _VOLCANO,
-    "vxpu_fit": "vendor Kunlun",
 }

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from hami_core.errors import RequestError
+from hami_core.inventory import Inventory
 from hami_core.inventory.nodes import FamilyDevices
 from hami_core.model import (
     Allocation,
@@ -53,10 +58,14 @@ def server(cards: int = 8) -> NodeFacts:
 
 
 def placed(
-    *containers: ContainerSpec, used: Mapping[int, tuple[int, int]] = {}, cards: int = 8, **annotations: str
+    *containers: ContainerSpec,
+    used: Mapping[int, tuple[int, int]] = MappingProxyType({}),
+    cards: int = 8,
+    settings: Mapping[str, object] = MappingProxyType({}),
+    **annotations: str,
 ) -> list[list[int]] | Rejection:
     """Indexes of the cards that each container gets; ``used`` has index → containers, MiB."""
-    found = loaded()
+    found = loaded(**settings)
     asked = pod_request("u", "ns", "p", containers, annotations, found.parse)
     (word,) = asked.families
     family = FamilyDevices(found.register(server(cards)).devices[word] or ())
@@ -107,6 +116,15 @@ def test_an_impossible_capacity_closes_the_family(amount):
     found = loaded().register(NodeFacts("n1", capacity={XPU: amount}))
     assert found.devices["kunlun"] is None
     assert f"capacity {XPU}" in str(found.errors[0])
+
+
+@pytest.mark.parametrize(("word", "resource"), [("kunlun", XPU), ("XPU", VXPU)])
+def test_cards_are_unhealthy_while_their_plugin_is_away(word, resource):
+    node = server()
+    found = loaded().register(replace(node, allocatable={**node.allocatable, resource: "0"}))
+    health = {name: {(card.healthy, card.not_offered) for card in cards or ()} for name, cards in found.devices.items()}
+    assert health.pop(word) == {(False, f"the kubelet offers no {resource}")}
+    assert set(*health.values()) == {(True, "")}
 
 
 # --- requests and admission ------------------------------------------------------------------------------------------
@@ -268,3 +286,39 @@ def test_policy_mutex_gives_parts_of_unused_cards_only():
     one, policy = container(vxpu=1, memory=QUARTER), {"hami.io/gpu-scheduler-policy": "mutex"}
     assert placed(one, used={0: (1, QUARTER)}) == [[0]]
     assert placed(one, used={0: (1, QUARTER)}, **policy) == [[1]]
+
+
+def test_parts_are_refused_when_the_driver_has_no_handles_left():
+    used = {0: (1, CARD), 1: (2, 2 * HALF), **dict.fromkeys(range(2, 7), (4, 4 * QUARTER))}
+    assert placed(container(vxpu=1, memory=QUARTER), container("b", vxpu=1, memory=QUARTER), used=used) == [[7], [7]]
+    used[7] = (2, 2 * QUARTER)
+    told = refused(container(vxpu=1, memory=QUARTER), used=used)
+    assert "1/8 XpuHandlesExhausted" in told
+    assert told.endswith("the driver has 32 handles, 8 for the cards and 24 for parts")
+    assert placed(container(vxpu=1), used={**used, 0: (0, 0)}) == [[0]], "a whole card needs no further handle"
+    assert placed(container(vxpu=1, memory=QUARTER), used=used, settings={"driverHandles": 33}) == [[7]]
+
+
+# --- examples --------------------------------------------------------------------------------------------------------
+
+FIXTURES = Path(__file__).parent / "data/nodes"
+EXAMPLES = Path(__file__).parents[4] / "contrib/examples/kunlun.yaml"
+
+
+def test_all_example_pods_fit_together_on_the_nodes_of_the_fixtures():
+    found = loaded()
+    inventory = Inventory(found.rules())
+    for manifest in map(yaml.safe_load, (path.read_text() for path in FIXTURES.glob("*.yaml"))):
+        meta, status = manifest["metadata"], manifest["status"]
+        node = NodeFacts(meta["name"], meta.get("annotations", {}), meta["labels"], **status)
+        inventory.set_node(node, {word: cards or () for word, cards in found.register(node).devices.items()})
+    for pod in yaml.safe_load_all(EXAMPLES.read_text()):
+        name, annotations = pod["metadata"]["name"], pod["metadata"].get("annotations", {})
+        containers = [
+            ContainerSpec(c["name"], ContainerKind.APP, {k: str(v) for k, v in c["resources"]["limits"].items()})
+            for c in pod["spec"]["containers"]
+        ]
+        asked = pod_request(name, "ns", name, containers, annotations, found.parse)
+        outcome = inventory.filter(asked, ["p800-whole", "p800-vxpu"])
+        assert outcome.best, f"{name}: {outcome.refused}"
+        assert isinstance(inventory.book(asked, outcome.hold_node), Allocation)

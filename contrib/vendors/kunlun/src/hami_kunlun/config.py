@@ -16,6 +16,7 @@ class KunlunConfig(BaseModel):
         resource_count_name: Resource name of whole cards.
         resource_vcount_name: Resource name of the number of vXPUs.
         resource_vmemory_name: Resource name of the memory of each vXPU, in MiB.
+        driver_handles: How many cards, halves and quarters of cards the driver of a node can have at once.
     """
 
     model_config = ConfigDict(frozen=True, populate_by_name=True, json_schema_extra={"section": "kunlun"})
@@ -23,3 +24,4 @@ class KunlunConfig(BaseModel):
     resource_count_name: Annotated[_Name, Field(alias="resourceCountName")] = "kunlunxin.com/xpu"
     resource_vcount_name: Annotated[_Name, Field(alias="resourceVCountName")] = "kunlunxin.com/vxpu"
     resource_vmemory_name: Annotated[_Name, Field(alias="resourceVMemoryName")] = "kunlunxin.com/vxpu-memory"
+    driver_handles: Annotated[int, Field(alias="driverHandles", ge=1)] = 32

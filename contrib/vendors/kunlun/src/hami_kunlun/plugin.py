@@ -36,7 +36,7 @@ from hami_core.vendorkit import (
     round_up_to,
 )
 from hami_kunlun.config import KunlunConfig
-from hami_kunlun.topology import CARDS, COUNTS, SCORES, WING, pick
+from hami_kunlun.topology import CARDS, COUNTS, SCORES, WING, pick, score
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,11 +102,13 @@ class Kunlun:
     def families(self, config: KunlunConfig | None) -> Sequence[Family]:
         """Whole cards, and parts of cards."""
         config = config or KunlunConfig()
+        self._handles = config.driver_handles
         self._whole = Family(
             word=WHOLE,
             resources=Resources(config.resource_count_name),
             allocated_key="hami.io/kunlun-allocated",
             uuid_selectors=SELECTORS,
+            offered_resource=config.resource_count_name,
             score_bound=max(SCORES.values()),
             capabilities=CAPABILITIES | WHOLE_ONLY,
             doctor=DOCTOR,
@@ -121,6 +123,7 @@ class Kunlun:
             foreign_lock=NODE_LOCK_KEY,
             uuid_selectors=SELECTORS,
             account_modes=frozenset(),
+            offered_resource=config.resource_vcount_name,
             scored_from=None,
             capabilities=CAPABILITIES,
             doctor=DOCTOR,
@@ -193,8 +196,19 @@ class Kunlun:
         return None
 
     @hookimpl
-    def choose(self, request: Request, candidates: tuple[DeviceUsage, ...]) -> tuple[int, ...] | Reason:
-        """Pick cards of one wing, or cards that the links between the wings join."""
+    def choose(
+        self, request: Request, candidates: tuple[DeviceUsage, ...], devices: tuple[DeviceUsage, ...]
+    ) -> tuple[int, ...] | Reason:
+        """Pick cards of one wing, or cards that the links between the wings join.
+
+        The driver has a limited number of handles. Each card and each half or quarter takes one. HAMi does not count.
+        """
+        if request.family == PART and request.memory_mib < CARD_MIB:
+            parts = sum(one.used_slots for one in devices if one.used_memory_mib < one.used_slots * CARD_MIB)
+            left = self._handles - len(devices) - parts
+            if left < request.count:
+                detail = f"the driver has {self._handles} handles, {len(devices)} for the cards and {parts} for parts"
+                return Reason("XpuHandlesExhausted", needed=request.count, available=max(left, 0), detail=detail)
         positions = {candidate.device.index: position for position, candidate in enumerate(candidates)}
         picked = pick(positions, request.count)
         if picked is None:
@@ -209,10 +223,26 @@ class Kunlun:
         return replace(piece, cores=device.device.cores)
 
     @hookimpl
+    def score_node(self, allocation: Allocation, policy: str, devices: tuple[DeviceUsage, ...]) -> float:
+        """Prefer nodes that whole cards leave usable. Under ``spread`` the smallest score wins, so it is negative.
+
+        HAMi adds the same number under every policy, and nothing on nodes that also have other devices.
+        """
+        given = _indexes(allocation)
+        before = [one.device.index for one in devices if one.device.family == WHOLE and one.used_slots]
+        found = score(before, given) if given else 0
+        return -found if policy == "spread" else found
+
+    @hookimpl
     def patch_annotations(self, allocation: Allocation) -> Mapping[str, str]:
-        """Indexes of the whole cards for Kunlunxin's plugin. They end the cards' ids."""
-        cards = [piece.device_id.rpartition("-")[2] for pieces in allocation.of(WHOLE) for piece in pieces]
-        return {INDEXES: ",".join(cards)} if cards else {}
+        """Indexes of the whole cards for Kunlunxin's plugin."""
+        given = _indexes(allocation)
+        return {INDEXES: ",".join(map(str, given))} if given else {}
+
+
+def _indexes(allocation: Allocation) -> list[int]:
+    """Indexes of the pod's whole cards. They end the cards' ids."""
+    return [int(piece.device_id.rpartition("-")[2]) for pieces in allocation.of(WHOLE) for piece in pieces]
 
 
 def size_of(memory_mib: int) -> int:
