@@ -48,6 +48,7 @@ WHOLE: Final = "kunlun"
 PART: Final = "XPU"
 """Common word of parts of cards (vXPU)."""
 SLOTS: Final = 100
+"""Containers that HAMi lists for a whole card. Only one can have it."""
 CARD_MIB: Final = 98304
 """Memory of a P800 card."""
 SIZES_MIB: Final = (CARD_MIB // 4, CARD_MIB // 2, CARD_MIB)
