@@ -9,11 +9,11 @@ import pytest
 
 from hami_core.testing.stage import StageNode
 from hami_core.wire import keys
-from tests.foreign.device_plugin import ForeignStage, registered, sleeper, until
+from tests.foreign.device_plugin import ForeignStage, refused, registered, sleeper, until
 from tests.foreign.kunlun import CARD, HALF, INDEXES, QUARTER, VISIBLE, VMEMORY, VXPU, XPU, VxpuPlugin, XpuPlugin
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -38,20 +38,6 @@ async def served(folder, kind: type[Any]) -> AsyncIterator[tuple[ForeignStage, A
 def part(memory: int, count: int = 1) -> dict[str, object]:
     """Limits of a container with parts of cards."""
     return {VXPU: count, VMEMORY: memory}
-
-
-async def refused(stage: ForeignStage, name: str, why: str, *limits: Mapping[str, object]) -> None:
-    """Submit a pod and wait for an event with the reason."""
-    await stage.submit(sleeper(name, *limits))
-
-    async def told() -> bool:
-        return any(why in text for text in await stage.events(name))
-
-    try:
-        await until(told)
-    except TimeoutError:
-        pytest.fail(f"{name} is told {await stage.events(name)}, not {why!r}")
-    assert "nodeName" not in (await stage.pod(name))["spec"]
 
 
 async def finished(stage: ForeignStage, name: str) -> None:
@@ -96,25 +82,13 @@ async def test_pods_made_at_once_get_different_whole_cards(short_folder):
 
 async def test_pods_that_the_xpu_plugin_cannot_serve_are_refused(short_folder):
     async with served(short_folder, XpuPlugin) as (stage, plugin, _):
-        both = {XPU: 1}, {XPU: 1}
-        await refused(stage, "both", f"{INDEXES} holds the cards of one container of a pod", *both)
+        await stage.submit(sleeper("both", {XPU: 1}, {XPU: 1}))
+        await refused(stage, "both", f"{INDEXES} holds the cards of one container of a pod")
         await stage.submit(sleeper("four", {XPU: 4}))
         await stage.wait_running("four")
-        await refused(stage, "eight", "CardInsufficientMemory", {XPU: 8})
+        await stage.submit(sleeper("eight", {XPU: 8}))
+        await refused(stage, "eight", "CardInsufficientMemory")
         assert plugin.refused == [], "the kubelet never asked the plugin"
-
-
-async def test_whole_cards_wait_while_the_plugin_is_away(short_folder):
-    async with served(short_folder, XpuPlugin) as (stage, plugin, running):
-        await running.aclose()
-
-        async def withdrawn() -> bool:
-            return (await stage.node("n1"))["status"]["allocatable"].get(XPU, "0") == "0"
-
-        await until(withdrawn)
-        await refused(stage, "late", f"the kubelet offers no {XPU}", {XPU: 1})
-        async with registered(stage.cluster.node("n1").plugin_dir, [plugin.offer]):
-            await stage.wait_running("late")
 
 
 async def test_parts_of_cards_reach_their_containers(short_folder):
@@ -146,21 +120,24 @@ async def test_no_more_parts_are_given_than_the_driver_has_handles(short_folder)
         for i in range(3):
             await stage.submit(sleeper(f"p{i}", part(QUARTER, 8)))
             await finished(stage, f"p{i}")
-        await refused(stage, "more", "the driver has 32 handles, 8 for the cards and 24 for parts", part(QUARTER))
+        await stage.submit(sleeper("more", part(QUARTER)))
+        await refused(stage, "more", "the driver has 32 handles, 8 for the cards and 24 for parts")
         assert sum(map(len, plugin.parts.values())) == 24
 
 
-async def test_parts_wait_while_the_plugin_is_away(short_folder):
-    async with served(short_folder, VxpuPlugin) as (stage, plugin, running):
+@pytest.mark.parametrize(("kind", "resource"), [(XpuPlugin, XPU), (VxpuPlugin, VXPU)])
+async def test_pods_wait_while_their_plugin_is_away(short_folder, kind, resource):
+    async with served(short_folder, kind) as (stage, plugin, running):
         await running.aclose()
 
         async def withdrawn() -> bool:
-            return (await stage.node("n1"))["status"]["allocatable"].get(VXPU, "0") == "0"
+            return (await stage.node("n1"))["status"]["allocatable"].get(resource, "0") == "0"
 
         await until(withdrawn)
-        await refused(stage, "late", f"the kubelet offers no {VXPU}", part(QUARTER))
+        await stage.submit(sleeper("late", {resource: 1}))
+        await refused(stage, "late", f"the kubelet offers no {resource}")
         async with registered(stage.cluster.node("n1").plugin_dir, [plugin.offer]):
-            await finished(stage, "late")
+            await stage.wait_running("late")
 
 
 async def test_a_vxpu_that_cannot_be_made_costs_its_own_pod_only(short_folder):

@@ -132,7 +132,7 @@ class FitSuite(VendorCase):
         row = data.draw(samples.linked_rows(data.draw(st.sampled_from(own))))
         wanted, policy = replace(request, count=data.draw(st.integers(1, len(row)))), data.draw(POLICIES)
         try:
-            answer, again = (loaded.choose.answer((wanted, row, policy)) for _ in range(2))
+            answer, again = (loaded.choose.answer((wanted, row, policy, row)) for _ in range(2))
         except VendorError:
             return  # no node of this vendor has such devices
         assert answer == again, f"choose answers {answer}, then {again}, for the same {wanted}"

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from hami_core.errors import RequestError
-from hami_core.inventory import Inventory
 from hami_core.inventory.nodes import FamilyDevices
 from hami_core.model import (
     Allocation,
@@ -164,6 +161,12 @@ def test_admission_writes_the_size_that_is_booked(asked):
     assert request.cores * CARD == request.memory_mib * 100
 
 
+@pytest.mark.parametrize(("limits", "removed"), [({"xpu": 1}, True), ({"vxpu": 1}, True), ({"vxpu": 0}, False)])
+def test_containers_with_cards_cannot_name_other_cards(limits, removed):
+    found = loaded().mutate(container(**limits, memory=QUARTER), POD)
+    assert found.env_removed == ({"CXPU_VISIBLE_DEVICES"} if removed else frozenset())
+
+
 def test_admission_leaves_other_amounts_as_they_are():
     for one in (container(xpu=2), container(vxpu=2), container(vxpu=0, memory=QUARTER)):
         found = loaded().mutate(one, POD)
@@ -297,28 +300,3 @@ def test_parts_are_refused_when_the_driver_has_no_handles_left():
     assert told.endswith("the driver has 32 handles, 8 for the cards and 24 for parts")
     assert placed(container(vxpu=1), used={**used, 0: (0, 0)}) == [[0]], "a whole card needs no further handle"
     assert placed(container(vxpu=1, memory=QUARTER), used=used, settings={"driverHandles": 33}) == [[7]]
-
-
-# --- examples --------------------------------------------------------------------------------------------------------
-
-FIXTURES = Path(__file__).parent / "data/nodes"
-EXAMPLES = Path(__file__).parents[4] / "contrib/examples/kunlun.yaml"
-
-
-def test_all_example_pods_fit_together_on_the_nodes_of_the_fixtures():
-    found = loaded()
-    inventory = Inventory(found.rules())
-    for manifest in map(yaml.safe_load, (path.read_text() for path in FIXTURES.glob("*.yaml"))):
-        meta, status = manifest["metadata"], manifest["status"]
-        node = NodeFacts(meta["name"], meta.get("annotations", {}), meta["labels"], **status)
-        inventory.set_node(node, {word: cards or () for word, cards in found.register(node).devices.items()})
-    for pod in yaml.safe_load_all(EXAMPLES.read_text()):
-        name, annotations = pod["metadata"]["name"], pod["metadata"].get("annotations", {})
-        containers = [
-            ContainerSpec(c["name"], ContainerKind.APP, {k: str(v) for k, v in c["resources"]["limits"].items()})
-            for c in pod["spec"]["containers"]
-        ]
-        asked = pod_request(name, "ns", name, containers, annotations, found.parse)
-        outcome = inventory.filter(asked, ["p800-whole", "p800-vxpu"])
-        assert outcome.best, f"{name}: {outcome.refused}"
-        assert isinstance(inventory.book(asked, outcome.hold_node), Allocation)

@@ -55,6 +55,8 @@ SIZES_MIB: Final = (CARD_MIB // 4, CARD_MIB // 2, CARD_MIB)
 """Sizes of a vXPU."""
 INDEXES: Final = "BAIDU_COM_DEVICE_IDX"
 """Pod annotation in which Kunlunxin's plugin reads the cards of the pod's one container with cards."""
+OWN_ENV: Final = frozenset({"CXPU_VISIBLE_DEVICES"})
+"""Variable by which Kunlunxin's container toolkit learns a container's cards. A container's own value could win."""
 SELECTORS: Final = (
     SelectorKeys("hami.io/use-xpu-uuid", "hami.io/no-use-xpu-uuid"),
     SelectorKeys("baidu.com/use-gpuuuid", "baidu.com/nouse-gpuuuid"),
@@ -144,15 +146,14 @@ class Kunlun:
 
     @hookimpl
     def mutate_admission(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
-        """Check the amounts, and round a vXPU's memory up to a size that exists."""
+        """Check the amounts, round a vXPU's memory up to a size that exists, and let no container choose its cards."""
         whole, part = (self.parse_request(container, pod, family) for family in (self._whole, self._part))
-        if part is None:
-            uses = whole is not None or is_zero_beside_amounts(container, self._part)
-            return Mutation(uses_devices=True) if uses else None
+        if whole is None and part is None:
+            return Mutation(uses_devices=True) if is_zero_beside_amounts(container, self._part) else None
         memory = self._part.resources.memory
         is_named = memory in container.limits or memory in container.requests
-        written = {memory: str(part.memory_mib)} if is_named else {}
-        return Mutation(uses_devices=True, limits=written, requests=written)
+        written = {memory: str(part.memory_mib)} if part is not None and is_named else {}
+        return Mutation(uses_devices=True, limits=written, requests=written, env_removed=OWN_ENV)
 
     @hookimpl
     def parse_request(self, container: ContainerSpec, pod: PodFacts, family: Family) -> Request | None:
