@@ -244,12 +244,12 @@ BROKEN = "raise RuntimeError('broken')\nclass Vendor: ..."
     ("names", "side", "message"),
     [
         (
-            ["two", "kunlun"],
+            ["two", "zeta"],
             "scheduler",
-            "--vendors: 'kunlun' names no installed package of a vendor; installed: .*two",
+            "--vendors: 'zeta' names no installed package of a vendor; installed: .*two",
         ),
         (["tow"], "scheduler", r"--vendors: 'tow' .*\(did you mean two\?\)"),
-        (["kunlun"], "scheduler", r"pip install 'hami\[all\]'.*scheduler.vendorPackages"),
+        (["zeta"], "scheduler", r"pip install 'hami\[all\]'.*scheduler.vendorPackages"),
         (["two"], "node", "--vendors: 'two' names no installed node side of a vendor"),
     ],
 )
