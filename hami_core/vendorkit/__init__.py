@@ -42,7 +42,7 @@ from hami_core.vendorkit.rounding import ceil_div, round_up_to
 from hami_core.vendorkit.selectors import default_check_type, default_check_uuid, mode_accepted
 from hami_core.vendorkit.templates import Template, smallest_template, template_named_for
 from hami_core.wire.node import Liveness, format_requesting, judge_handshake
-from hami_core.wire.quantity import parse_amount, parse_bool_go, parse_whole
+from hami_core.wire.quantity import parse_amount, parse_bool_go, parse_quantity, parse_whole
 from hami_core.wire.reasons import (
     CARD_INSUFFICIENT_CORE,
     CARD_TYPE_MISMATCH,
@@ -91,6 +91,7 @@ __all__ = [
     "parse_amount",
     "parse_bool_go",
     "parse_lock",
+    "parse_quantity",
     "parse_whole",
     "quantity_of",
     "read_cordon",

@@ -39,6 +39,10 @@ def parse_quantity(text: str) -> int | Fraction:
 
     Raises:
         WireError: The text is not a quantity, or its exponent is larger than any real amount needs.
+
+    Example:
+        >>> parse_quantity("16Gi"), parse_quantity("1500m")
+        (17179869184, Fraction(3, 2))
     """
     if len(text) <= MAX_TEXT and text.isascii() and text.isdigit():
         return int(text)

@@ -14,7 +14,6 @@ LATER: dict[str, str] = {
     # scheduler side
     "health_nvidia": "liveness of nodes by HAMi's handshake",
     "metrics": _MONITOR,
-    "node_override_score": "vendor MetaX",
     # NVIDIA's node side, monitor, interposer
     "vendors/mig.chartAllowlist": _MIG,
     "vendors/mig.nvmlPlacementsByFamily": _MIG,
@@ -28,13 +27,8 @@ LATER: dict[str, str] = {
     "vendors/sharedRegion.v1.deviceUtilization": _REGION,
     "vendors/sharedRegion.v1.procSlot": _REGION,
     # other vendors
-    "metax_sgpu_scores": "vendor MetaX",
     "vendors/amdFit": "vendor AMD",
     "vendors/hygonVdev": "vendor Hygon",
-    "vendors/metaxLinkScore": "vendor MetaX",
-    "vendors/metaxOnlineScore": "vendor MetaX",
-    "vendors/metaxSgpuNodeAnnotation": "vendor MetaX",
-    "vendors/metaxVmemory": "vendor MetaX",
     "vendors/mthreadsLegalMemory": "vendor Moore Threads",
     "vendors/volcano": _VOLCANO,
 }

@@ -34,6 +34,7 @@ def family(count: str) -> Family:
         resources=Resources(count),
         allocated_key="hami.io/metax-gpu-devices-allocated",
         to_allocate_key="hami.io/metax-gpu-devices-to-allocate",
+        choose_policies=frozenset(),
         score_bound=MOST,
         doctor=DOCTOR,
         capabilities={
@@ -50,9 +51,9 @@ def score(node: NodeFacts, allocation: Allocation, policy: str) -> float:
     """
     key = {"binpack": LOSSES, "spread": SCORES}.get(policy, "")
     text = node.annotations.get(key)
-    if text is None:
-        return 0.0
     gpus = {piece.device_id for pieces in allocation.of(WORD) for piece in pieces}
+    if text is None or not gpus:
+        return 0.0
     return float(BASE - _rates(text).get(str(len(gpus)), 0))
 
 

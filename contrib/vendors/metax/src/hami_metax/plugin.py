@@ -5,14 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from hami_core import Mutation, hookimpl
-from hami_core.vendorkit import RequestDefaults, capacity_devices, default_parse_request
-from hami_metax import gpus
+from hami_core.vendorkit import RequestDefaults, capacity_devices, default_check_type, default_parse_request
+from hami_metax import gpus, register, sgpus, sharing, topology
 from hami_metax.config import MetaxConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from hami_core import Allocation, ContainerSpec, Device, Family, NodeFacts, PodFacts, Request
+    from hami_core import (
+        Allocation,
+        ContainerSpec,
+        Device,
+        DeviceKind,
+        DeviceUsage,
+        Family,
+        NodeFacts,
+        PodFacts,
+        Reason,
+        Request,
+    )
 
 
 class Metax:
@@ -30,29 +41,67 @@ class Metax:
 
     @hookimpl
     def families(self, config: MetaxConfig) -> Sequence[Family]:
-        """Whole GPUs."""
-        self._gpus = gpus.family(config.gpu)
-        return (self._gpus,)
+        """Whole GPUs and sGPUs."""
+        self._config = config
+        self._gpus, self._sgpus = found = gpus.family(config.gpu), sgpus.family(config)
+        return found
 
     @hookimpl
     def register(self, node: NodeFacts) -> Sequence[Device] | None:
-        """Whole GPUs out of the node's capacity."""
-        return capacity_devices(node, self._gpus, "metax", memory_mib=gpus.CARD_MIB)
+        """Whole GPUs out of the node's capacity, and sGPU cards out of the plugin's register."""
+        whole = capacity_devices(node, self._gpus, "metax", memory_mib=gpus.CARD_MIB)
+        text = node.annotations.get(register.REGISTER_KEY)
+        if whole is None and text is None:
+            return None
+        return (*(whole or ()), *(() if text is None else register.read(text, sgpus.WORD)))
 
     @hookimpl
     def mutate_admission(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
-        """A container with a count in its limits uses devices."""
-        if self._gpus.resources.count not in container.limits:
+        """A container with a count in its limits uses devices. Pods with sGPUs get the default QoS policy by name."""
+        named = [found for found in (self._gpus, self._sgpus) if found.resources.count in container.limits]
+        if not named:
             return None
-        self.parse_request(container, pod, self._gpus)
-        return Mutation(uses_devices=True)
+        for found in named:
+            self.parse_request(container, pod, found)
+        mode = sharing.mode_of(pod.annotations, topology_aware=False) if self._sgpus in named else sharing.ONLINE
+        needs_policy = mode != sharing.ONLINE and sharing.QOS_POLICY not in pod.annotations
+        return Mutation(
+            uses_devices=True,
+            pod_annotations={sharing.QOS_POLICY: sharing.BEST_EFFORT} if needs_policy else {},
+        )
 
     @hookimpl
     def parse_request(self, container: ContainerSpec, pod: PodFacts, family: Family) -> Request | None:
-        """Whole GPUs are given with all memory and all cores."""
+        """Whole GPUs are given with all memory and all cores; sGPUs have amounts."""
+        if family.word == sgpus.WORD:
+            return sgpus.parse(container, pod, family, topology_aware=self._config.topology_aware)
         return default_parse_request(container, pod, family, RequestDefaults(cores=100))
 
     @hookimpl
-    def score_node(self, node: NodeFacts, allocation: Allocation, policy: str) -> float:
-        """Rate how well the node's links suit the pod."""
-        return gpus.score(node, allocation, policy)
+    def check_type(self, request: Request, kind: DeviceKind) -> Reason | None:
+        """Keep containers apart that can't share a card."""
+        if kind.family != sgpus.WORD or request.family != sgpus.WORD:
+            return default_check_type(request, kind, self._gpus)
+        return sharing.mismatch(request, kind)
+
+    @hookimpl
+    def custom_filter(self, request: Request, device: DeviceUsage) -> Reason | None:
+        """HAMi's rules about whole and sold-out cards."""
+        return sharing.no_room(request, device) if request.family == sgpus.WORD else None
+
+    @hookimpl
+    def choose(self, request: Request, candidates: tuple[DeviceUsage, ...]) -> tuple[int, ...] | None:
+        """Pick sGPU cards by links or by app class. MetaX's plugin picks whole GPUs itself."""
+        return topology.choose(request, candidates) if request.family == sgpus.WORD else None
+
+    @hookimpl
+    def score_node(
+        self, node: NodeFacts, allocation: Allocation, policy: str, devices: tuple[DeviceUsage, ...] = ()
+    ) -> float:
+        """Rate how well the node's links and cards suit the pod."""
+        return gpus.score(node, allocation, policy) + sgpus.score(allocation, devices, policy)
+
+    @hookimpl
+    def patch_annotations(self, pod: PodFacts, allocation: Allocation) -> Mapping[str, str]:
+        """Annotations for MetaX's device plugin."""
+        return sgpus.patch(pod, allocation)
