@@ -1,11 +1,15 @@
 """MetaX's device plugin (``metax-gpu-device``) in its modes ``native`` and ``sgpu``.
 
-Its source is not public. This is its contract as others describe it: Project-HAMi/HAMi,
-``pkg/device/metax/{protocol,sdevice}.go`` (the register and the annotations); koordinator-sh/koordinator,
-``pkg/scheduler/plugins/deviceshare/device_plugin_adapter.go`` (the plugin reads only ``gpu-devices-allocated`` and finds
-its pod by the node lock); koordinator-sh/website, ``docs/user-manuals/device-scheduling-metax-gpu.md`` (the kubelet is
-offered ``sgpu``, 16 for each card, and no amounts). The driver's rules come from MetaX's manual of sGPU: all sGPUs of a
-card have one policy, and a container with all compute gets the card itself.
+Its source is not public. This is its contract as others show it:
+
+- Project-HAMi/HAMi, ``pkg/device/metax/{protocol,sdevice}.go``: the register and the annotations
+- koordinator-sh/koordinator, ``pkg/scheduler/plugins/deviceshare/device_plugin_adapter.go``: the plugin reads only
+  ``gpu-devices-allocated``, and a lock keeps it from mixing up pods
+- koordinator-sh/website, ``docs/user-manuals/device-scheduling-metax-gpu.md``: the kubelet is offered ``sgpu``, 16 for
+  each card, and no amounts
+- gpustack/gpustack-operator, the design of its MetaX allocator: all sGPUs of a card have one policy, ``METAX_SGPUS``
+
+How the plugin finds the container that it is asked for is not known. Here it serves them in the pod's order.
 """
 
 from __future__ import annotations

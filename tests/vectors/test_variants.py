@@ -51,6 +51,7 @@ ANSWERS = {
     "node_devices_json": ["out"],
     "node_fit_and_score": ["allocation", "score", "failed"],
     "node_order": ["a_before_b"],
+    "node_override_score": ["added"],
     "numa_bind_annotation": ["enforced"],
     "nvidia_fit": ["fit", "pick", "reason", "result_cores", "result_mem"],
     "nvidia_fit_quota_helper": ["ok"],
