@@ -31,19 +31,31 @@ def annotated(pod: dict[str, Any], **annotations: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def served(folder, **how: Any) -> AsyncIterator[tuple[ForeignStage, MetaxPlugin]]:
-    """A cluster with one node, which the plugin serves."""
+async def cluster(folder, **how: Any) -> AsyncIterator[tuple[ForeignStage, MetaxPlugin]]:
+    """A cluster with one node, whose plugin does not run yet."""
     node = StageNode("n1", annotations={"example.com/plugin": "metax"})
     async with ForeignStage(folder, [node], ["metax"]) as stage, stage.api() as api:
-        plugin = MetaxPlugin(api, "n1", **how)
-        async with registered(stage.cluster.node("n1").plugin_dir, [plugin.offer]):
-            await plugin.register()
+        yield stage, MetaxPlugin(api, "n1", **how)
 
-            async def offered() -> bool:
-                return (await stage.node("n1"))["status"]["allocatable"].get(plugin.offer.resource, "0") != "0"
 
-            await until(offered)
-            yield stage, plugin
+@asynccontextmanager
+async def running(stage: ForeignStage, plugin: MetaxPlugin) -> AsyncIterator[None]:
+    """Run the plugin until the end of the block."""
+    async with registered(stage.cluster.node("n1").plugin_dir, [plugin.offer]):
+        await plugin.register()
+
+        async def offered() -> bool:
+            return (await stage.node("n1"))["status"]["allocatable"].get(plugin.offer.resource, "0") != "0"
+
+        await until(offered)
+        yield
+
+
+@asynccontextmanager
+async def served(folder, **how: Any) -> AsyncIterator[tuple[ForeignStage, MetaxPlugin]]:
+    """A cluster with one node, which the plugin serves."""
+    async with cluster(folder, **how) as (stage, plugin), running(stage, plugin):
+        yield stage, plugin
 
 
 async def lock(stage: ForeignStage) -> str | None:
@@ -151,6 +163,21 @@ async def test_a_failed_allocate_costs_its_own_pod_only(short_folder):
         await stage.submit(sleeper("next", part(10, 4)))
         await stage.wait_running("next")
         assert plugin.parts[-1].card == plugin.cards[0]
+
+
+@pytest.mark.parametrize("mode", ["sgpu", "native"])
+async def test_no_pods_come_while_the_plugin_is_away(short_folder, mode):
+    """The register stays when the plugin stops. The kubelet then offers no devices."""
+    limits = {"sgpu": part(10, 4), "native": {GPU: 1}}[mode]
+    async with cluster(short_folder, mode=mode) as (stage, plugin):
+        async with running(stage, plugin):
+            await stage.submit(sleeper("first", limits))
+            await stage.wait_running("first")
+        await refused(stage, sleeper("waits", limits), "CardNotHealth")
+        assert any("the kubelet offers no" in text for text in await stage.events("waits"))
+        async with running(stage, plugin):
+            await stage.wait_running("waits")
+        assert plugin.refused == []
 
 
 async def test_wrong_registers_take_no_pods_until_mended(short_folder):

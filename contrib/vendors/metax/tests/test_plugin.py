@@ -137,6 +137,14 @@ def test_a_node_without_metax_cards_does_not_concern_us():
     assert not VENDOR.register(NodeFacts("n1", capacity={"cpu": "4"})).devices["Metax-GPU"]
 
 
+@pytest.mark.parametrize(("limits", "resource"), [({GPU: "1"}, GPU), (part(), SGPU)])
+def test_a_node_whose_plugin_is_away_takes_no_pods(limits, resource):
+    facts = node(card("a"), gpus=1)
+    away = replace(facts, allocatable={**facts.allocatable, resource: "0"})
+    assert taken(inventory(facts), pod("p", limits))
+    assert f"the kubelet offers no {resource}" in refusal(inventory(away), pod("p", limits))
+
+
 def test_unhealthy_cards_take_no_pods():
     assert "CardNotHealth" in refusal(inventory(node(card("a", healthy=False))), pod("p", part()))
 
@@ -400,10 +408,10 @@ def test_online_pods_avoid_nodes_with_offline_ones(policy):
 def test_bind_tells_the_plugin_each_containers_cards():
     pieces = (Slice("a", "Metax-SGPU", 4096, 25), Slice("b", "Metax-SGPU", 4096, 0))
     parts = (ContainerSlices("c0", ContainerKind.APP, pieces), ContainerSlices("c1", ContainerKind.APP))
-    written = VENDOR.patch_annotations(replace(POD, decided_at=5), Allocation("n1", parts))
+    written = VENDOR.patch_annotations(replace(POD, decided_at_ns=5_000_000_001), Allocation("n1", parts))
     entries = [[{"uuid": "a", "compute": 25, "vRam": 4096}, {"uuid": "b", "vRam": 4096}], []]
     assert json.loads(written["metax-tech.com/gpu-devices-allocated"]) == entries
-    assert written["metax-tech.com/predicate-time"] == "5000000000"
+    assert written["metax-tech.com/predicate-time"] == "5000000001"
 
 
 def test_bind_writes_nothing_for_whole_gpus():

@@ -34,6 +34,7 @@ def family(count: str) -> Family:
         resources=Resources(count),
         allocated_key="hami.io/metax-gpu-devices-allocated",
         to_allocate_key="hami.io/metax-gpu-devices-to-allocate",
+        offered_resource=count,
         choose_policies=frozenset(),
         score_bound=MOST,
         doctor=DOCTOR,

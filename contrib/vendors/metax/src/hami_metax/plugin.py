@@ -96,7 +96,7 @@ class Metax:
 
     @hookimpl
     def score_node(
-        self, node: NodeFacts, allocation: Allocation, policy: str, devices: tuple[DeviceUsage, ...] = ()
+        self, node: NodeFacts, allocation: Allocation, policy: str, devices: tuple[DeviceUsage, ...]
     ) -> float:
         """Rate how well the node's links and cards suit the pod."""
         return gpus.score(node, allocation, policy) + sgpus.score(allocation, devices, policy)

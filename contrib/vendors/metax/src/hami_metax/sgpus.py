@@ -37,6 +37,7 @@ def family(config: MetaxConfig) -> Family:
         to_allocate_key="hami.io/metax-sgpu-devices-to-allocate",
         mode_key="hami.io/metax-sgpu-mode-allocated",
         register_key=REGISTER_KEY,
+        offered_resource=config.sgpu,
         foreign_lock=NODE_LOCK_KEY,
         pod_keys=(APP_CLASS, QOS_POLICY, TOPOLOGY_AWARE),
         uuid_selectors=(SelectorKeys("metax-tech.com/use-gpuuuid", "metax-tech.com/nouse-gpuuuid"),),
@@ -114,4 +115,4 @@ def patch(pod: PodFacts, allocation: Allocation) -> Mapping[str, str]:
         ]
         for pieces in found
     ]
-    return {ALLOCATED: json.dumps(entries, separators=(",", ":")), PREDICATE_TIME: str(pod.decided_at * 10**9)}
+    return {ALLOCATED: json.dumps(entries, separators=(",", ":")), PREDICATE_TIME: str(pod.decided_at_ns)}
