@@ -196,5 +196,5 @@ async def test_containers_get_whole_gpus_of_their_own(short_folder):
         assert [(await stage.container("whole", f"c{n}")).env["GPUS"] for n in range(2)] == ["1", "2"]
         text = pod["metadata"]["annotations"]["hami.io/metax-gpu-devices-allocated"]
         assert len({device.split(",")[0] for found in text.split(";") for device in found.split(":") if device}) == 3
-        await refused(stage, sleeper("more", {GPU: 2}), "NodeInsufficientDevice")
+        await refused(stage, sleeper("more", {GPU: 2}), "of n1's 4 cards 3 without a free slot")
         assert await lock(stage) is None, "HAMi takes no lock for whole GPUs"
