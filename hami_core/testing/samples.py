@@ -43,8 +43,11 @@ QUANTITIES = st.one_of(
 
 
 def made_up_nodes(loaded: LoadedVendor) -> tuple[NodeFacts, ...]:
-    """Two nodes with two devices of each family. Each uses one of HAMi's two register formats; both have capacity."""
-    annotations: list[dict[str, str]] = [{}, {}]
+    """Three nodes with capacity. Two list two devices of each family, each in one of HAMi's two register formats.
+
+    The third node has no register, for vendors whose register has another format.
+    """
+    annotations: list[dict[str, str]] = [{}, {}, {}]
     capacity: dict[str, str] = {}
     for family in loaded.families:
         capacity |= dict.fromkeys(family.resources.names(), "16")
