@@ -27,6 +27,7 @@ from hami_core.vendorkit.registers import (
     capacity_devices,
     read_cordon,
     read_csv_register,
+    read_csv_registers,
     read_json_register,
     read_pair_scores,
 )
@@ -96,6 +97,7 @@ __all__ = [
     "quantity_of",
     "read_cordon",
     "read_csv_register",
+    "read_csv_registers",
     "read_json_register",
     "read_pair_scores",
     "round_up_to",

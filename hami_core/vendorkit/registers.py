@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from hami_core.errors import WireError
@@ -12,6 +13,8 @@ from hami_core.wire.node import decode_cordon, decode_devices_csv, decode_device
 from hami_core.wire.quantity import parse_quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from hami_core.model import Family, NodeFacts
 
 MAX_CAPACITY: Final = 10**9
@@ -50,6 +53,23 @@ def read_csv_register(node: NodeFacts, family: Family) -> tuple[Device, ...] | N
     """
     text = node.annotations.get(family.register_key)
     return None if text is None else decode_devices_csv(text, key=family.register_key, family=family.word)
+
+
+def read_csv_registers(node: NodeFacts, families: Iterable[Family]) -> tuple[Device, ...] | None:
+    """Read the devices of several families from registers in HAMi's older form; None: the node has none of them.
+
+    Raises:
+        WireError: An annotation is malformed.
+
+    Example:
+        >>> words = ("X1", "X2")
+        >>> chips = [Family(w, Resources(f"acme.example/{w}"), f"hami.io/{w}", register_key=f"reg-{w}") for w in words]
+        >>> node = NodeFacts("n1", {"reg-X2": "A-0,10,32768,100,X2,0,true,0,hami-core:"})
+        >>> [(device.id, device.family) for device in read_csv_registers(node, chips)]
+        [('A-0', 'X2')]
+    """
+    found = [devices for family in families if (devices := read_csv_register(node, family)) is not None]
+    return tuple(chain.from_iterable(found)) if found else None
 
 
 def read_cordon(node: NodeFacts) -> frozenset[str]:
