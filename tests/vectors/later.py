@@ -28,7 +28,6 @@ LATER: dict[str, str] = {
     "vendors/sharedRegion.v1.procSlot": _REGION,
     # other vendors
     "vendors/amdFit": "vendor AMD",
-    "vendors/hygonVdev": "vendor Hygon",
     "vendors/mthreadsLegalMemory": "vendor Moore Threads",
     "vendors/volcano": _VOLCANO,
 }
