@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from hami_core.testing.stage import StageNode
-from hami_core.wire import keys
-from tests.foreign.device_plugin import ForeignStage, registered, sleeper, until
+from tests.foreign.device_plugin import ForeignStage, sleeper
+from tests.foreign.handoff import NODE, failed, finished, lock, offering, one_node, refused
 from tests.foreign.hygon import COMPUTE_UNITS, DcuPlugin, HcuPlugin
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 Plugin = TypeVar("Plugin", DcuPlugin, HcuPlugin)
 
@@ -27,50 +27,13 @@ def part(stem: str, num: int = 1, **amounts: int) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def served(folder, kind: type[Plugin], cards: int = 2) -> AsyncIterator[tuple[ForeignStage, Plugin]]:
+async def served(folder: Path, kind: type[Plugin]) -> AsyncIterator[tuple[ForeignStage, Plugin]]:
     """A cluster with one node, which the plugin serves."""
-    node = StageNode("n1", annotations={"example.com/plugin": "hygon"})
-    async with ForeignStage(folder, [node], ["hygon"]) as stage, stage.api() as api:
-        plugin = kind(api, "n1", cards)
-        async with registered(stage.cluster.node("n1").plugin_dir, [plugin.offer]):
+    async with one_node(folder, "hygon") as stage, stage.api() as api:
+        plugin = kind(api, NODE)
+        async with offering(stage, [plugin.offer]):
             await plugin.register()
-
-            async def offered() -> bool:
-                return (await stage.node("n1"))["status"]["capacity"].get(plugin.offer.resource) is not None
-
-            await until(offered)
             yield stage, plugin
-
-
-async def lock(stage: ForeignStage) -> str | None:
-    found: str | None = (await stage.node("n1"))["metadata"].get("annotations", {}).get(keys.NODE_LOCK)
-    return found
-
-
-async def finished(stage: ForeignStage, name: str) -> dict[str, Any]:
-    """A running pod whose hand-off the plugin has ended."""
-
-    async def done() -> bool:
-        return (await stage.pod(name))["metadata"]["annotations"].get(keys.BIND_PHASE) == "success"
-
-    await stage.wait_running(name)
-    await until(done)
-    return await stage.pod(name)
-
-
-async def refused(stage: ForeignStage, pod: dict[str, Any], why: str) -> None:
-    """Submit a pod and wait for an event with the reason."""
-    name = pod["metadata"]["name"]
-    await stage.submit(pod)
-
-    async def told() -> bool:
-        return any(why in text for text in await stage.events(name))
-
-    try:
-        await until(told)
-    except TimeoutError:
-        pytest.fail(f"{name} is told {await stage.events(name)}, not {why!r}")
-    assert "nodeName" not in (await stage.pod(name))["spec"]
 
 
 async def test_vdcus_have_the_booked_memory_and_their_own_units(short_folder):
@@ -84,10 +47,8 @@ async def test_vdcus_have_the_booked_memory_and_their_own_units(short_folder):
             assert made.facts["mem"] == f"{memory} MiB"
             units = cores * COMPUTE_UNITS // 100
             assert made.facts["cu_count"] == str(units) == str(sum(mask.bit_count() for mask in made.masks))
-            assert (await stage.container(name)).env == (await stage.container(name)).env | {
-                "DRI": f"card{made.card}",
-                "VDEV": made.folder,
-            }
+            env = (await stage.container(name)).env
+            assert (env["DRI"], env["VDEV"]) == (f"card{made.card}", made.folder)
         for one, other in combinations(plugin.vdevs.made, 2):
             assert one.card != other.card or not any(x & y for x, y in zip(one.masks, other.masks, strict=True))
         assert plugin.refused == []
@@ -147,11 +108,7 @@ async def test_a_failed_allocate_of_a_dcu_costs_its_own_pod_only(short_folder):
     async with served(short_folder, DcuPlugin) as (stage, plugin):
         plugin.broken.add("broken")
         await stage.submit(sleeper("broken", part("dcu", mem=1000)))
-
-        async def failed() -> bool:
-            return (await stage.pod("broken"))["status"].get("phase") == "Failed"
-
-        await until(failed)
+        await failed(stage, "broken")
         await stage.submit(sleeper("next", part("dcu", mem=1000)))
         await finished(stage, "next")
         assert await lock(stage) is None
