@@ -114,6 +114,18 @@ async def test_a_failed_allocate_of_a_dcu_costs_its_own_pod_only(short_folder):
         assert await lock(stage) is None
 
 
+async def test_a_dcu_pod_waits_while_the_plugin_is_away(short_folder):
+    async with one_node(short_folder, "hygon") as stage, stage.api() as api:
+        plugin = DcuPlugin(api, NODE)
+        async with offering(stage, [plugin.offer]):
+            await plugin.register()
+            await stage.submit(sleeper("before", part("dcu", mem=1000)))
+            await finished(stage, "before")
+        await refused(stage, sleeper("meanwhile", part("dcu", mem=1000)), "the kubelet offers no hygon.com/dcunum")
+        async with offering(stage, [plugin.offer]):
+            await finished(stage, "meanwhile")
+
+
 async def test_hcu_pods_get_vhcus_and_keep_running(short_folder):
     async with served(short_folder, HcuPlugin) as (stage, plugin):
         await stage.submit(sleeper("pair", part("hcu", mem=4096, cores=25), {"cpu": "10m"}, part("hcu", mem=2000)))

@@ -98,3 +98,13 @@ async def test_a_failed_allocate_of_a_gpu_costs_its_own_pod_only(short_folder):
         await stage.submit(sleeper("next", part(mem=8, cores=10)))
         await finished(stage, "next")
         assert await lock(stage) is None
+
+
+async def test_a_gpu_pod_waits_while_the_gpu_manager_is_away(short_folder):
+    async with one_node(short_folder, "iluvatar") as stage, stage.api() as api:
+        manager = GpuManager(api, NODE)
+        async with offering(stage, manager.offers):
+            await manager.register()
+        await refused(stage, sleeper("early", part(mem=8)), f"the kubelet offers no {manager.count}")
+        async with offering(stage, manager.offers):
+            await finished(stage, "early")

@@ -98,6 +98,12 @@ def test_an_empty_register_lists_no_cards():
     assert not found.errors
 
 
+@pytest.mark.parametrize("status", [{"hygon.com/dcunum": "0"}, {"hygon.com/hcunum": "4"}])
+def test_cards_are_unhealthy_while_their_plugin_is_away(status):
+    (card,) = registered("DCU-0,4,65520,100,DCU-K100_AI,0,true:", **status).devices["DCU"]
+    assert (card.healthy, card.not_offered) == (False, "the kubelet offers no hygon.com/dcunum")
+
+
 # --- requests --------------------------------------------------------------------------------------------------------
 
 

@@ -107,6 +107,12 @@ def test_a_malformed_register_closes_the_node_and_says_where(text):
     assert "hami.io/node-BI-V150-register" in str(found.errors[0])
 
 
+def test_gpus_are_unhealthy_while_the_gpu_manager_is_away():
+    node = NodeFacts("n1", {"hami.io/node-BI-V150-register": "GPU-0,10,32768,100,BI-V150,1,true:"})
+    (gpu,) = loaded().register(node).devices["BI-V150"]
+    assert (gpu.healthy, gpu.not_offered) == (False, f"the kubelet offers no {NAMES['n']}")
+
+
 # --- admission -------------------------------------------------------------------------------------------------------
 
 

@@ -117,9 +117,11 @@ class Hygon:
 
 def _family(word: str, config: HygonConfig) -> Family:
     stem = word.lower()
+    resources = config.resources(word)
     return Family(
         word=word,
-        resources=config.resources(word),
+        resources=resources,
+        offered_resource=resources.count,
         allocated_key=f"hami.io/{stem}-devices-allocated",
         to_allocate_key=f"hami.io/{stem}-devices-to-allocate",
         register_key=f"hami.io/node-{stem}-register",

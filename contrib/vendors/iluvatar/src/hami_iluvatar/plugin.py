@@ -123,6 +123,7 @@ def _family(chip: Chip) -> Family:
     return Family(
         word=word,
         resources=Resources(chip.resource_count_name, memory=chip.resource_memory_name, cores=chip.resource_core_name),
+        offered_resource=chip.resource_count_name,
         register_key=f"hami.io/node-{word}-register",
         handshake_key=f"hami.io/node-handshake-{word}",
         to_allocate_key=f"hami.io/{word}-devices-to-allocate",
