@@ -155,3 +155,14 @@ async def test_hcu_pods_that_the_plugin_would_delete_stay_pending(short_folder):
         await finished(stage, "both")
         assert await plugin.unmarked() == []
         assert plugin.refused == []
+
+
+async def test_hygons_plugin_fails_an_hcu_pod_with_an_init_container(short_folder):
+    """The plugin looks the number of a container, init containers included, up in ``spec.containers``."""
+    async with served(short_folder, HcuPlugin) as (stage, plugin):
+        first = {"name": "first", "image": "any", "command": ["true"]}
+        await stage.submit(sleeper("set-up", part("hcu", mem=1000), initContainers=[first]))
+        await failed(stage, "set-up")
+        assert plugin.refused == ["invalid container index 1"]
+        await stage.submit(sleeper("next", part("hcu", mem=1000)))
+        await finished(stage, "next")

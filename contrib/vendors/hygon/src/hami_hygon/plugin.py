@@ -33,6 +33,8 @@ from hami_hygon.config import DCU, HCU, HygonConfig
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
+
     from hami_core import ContainerSpec, Device, DeviceUsage, NodeFacts, PodFacts, Request
 
 ALL_CORES: Final = 100
@@ -102,17 +104,28 @@ class Hygon:
         The plugin makes a vHCU for a container with one HCU and less than all of its memory. It gives an HCU as a whole
         if the container has all memory and all cores. It deletes a running pod that names memory and has neither.
         """
-        if request.family != HCU or not request.memory_mib:
+        if not _names_hcu_memory(request):
             return None
-        is_all_memory = request.memory_mib >= device.device.usable_mib
-        if is_all_memory and request.cores >= ALL_CORES:
-            return None
-        if request.count == 1 and not is_all_memory:
+        is_all_memory = request.memory_mib >= device.device.memory_mib
+        if (request.cores >= ALL_CORES) if is_all_memory else (request.count == 1):
             return None
         names = next(family.resources for family in self._families if family.word == HCU)
         part = f"all memory without all {names.cores}" if is_all_memory else "a part of several HCUs"
         detail = f"Hygon's device plugin, which serves the node, does not give {part}; leave {names.memory} out"
         return Reason(MODE_NOT_FIT, device.device.id, detail=detail)
+
+    @hookimpl
+    def fit_mask(self, request: Request, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Answer `custom_filter` for all cards at once. Otherwise Filter would ask about each DCU too."""
+        memory = columns["total_memory"]
+        if not _names_hcu_memory(request):
+            return memory >= 0
+        is_all_memory = memory <= request.memory_mib
+        return (is_all_memory & (request.cores >= ALL_CORES)) | (~is_all_memory & (request.count == 1))
+
+
+def _names_hcu_memory(request: Request) -> bool:
+    return request.family == HCU and request.memory_mib > 0
 
 
 def _family(word: str, config: HygonConfig) -> Family:
