@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hami_core.settings import AgentSettings, SchedulerSettings, load_device_con
 ROOT = Path(__file__).parent.parent
 CHART = Chart.read()
 RELEASE = Release(kube_version="1.36.3")
+SHIPPED = set(json.loads((CHART.path / "files/vendors.json").read_text()))
 REGISTRY = {"global": {"imageRegistry": "registry.example"}}
 FACTS = (ROOT / "tests/vectors/hami-values-keys.tsv").read_text().splitlines()
 VERSIONS = FACTS[0].split("(of ")[1].split(")")[0].split(", ")
@@ -135,7 +137,7 @@ def test_complete_values_of_a_version_make_startable_processes(version, monkeypa
     assert agent["image"] == f"registry.example/hami/agent-nvidia:{CHART.meta['appVersion']}"
     assert container(objects, "kube-scheduler")["image"].endswith("google_containers/kube-scheduler:v1.36.3")
     settings, _ = SchedulerSettings.from_arguments(scheduler["args"][1:])
-    assert set(settings.vendors) <= {"nvidia", "cambricon", "ascend"}
+    assert set(settings.vendors) == SHIPPED - {"ascend", "iluvatar"}
     AgentSettings.from_arguments(agent["args"][1:])
     load_device_config(objects["ConfigMap/hami-scheduler-device"]["data"]["device-config.yaml"])
 
@@ -312,7 +314,7 @@ def test_keys_of_hamis_main_branch_render():
             "numaRefit": {"enabled": False, "schedulerEndpoint": "", "tlsInsecure": True, "caFile": "", "caSecret": ""},
             "hostPIDBroker": {"enabled": False},
         },
-        "devices": {"mthreads": {"memoryPerCard": [96]}},
+        "devices": {"mthreads": {"memoryPerCard": [96, 160]}, "hygon": {"memoryFactor": 2}},
     }
     objects = made(copy.deepcopy(values))
     arguments = container(objects, "vgpu-scheduler-extender")["args"]

@@ -5,8 +5,8 @@
 values.schema.json, the chart's README.md and the table of docs/reference/chart.md come from the comments of
 values.yaml: "# -- text" above a key, with its type in parentheses if the default does not show it. hami-keys.yaml adds
 keys of HAMi's charts to schema and table; for the templates, it becomes files/hami-keys.json. files/vendors.json lists
-the vendors of vendors/, whose packages our images hold. files/system-keys.json comes from hami_core.wire.keys and those
-vendors.
+the vendors of vendors/ and contrib/vendors/, whose packages our images hold. files/system-keys.json comes from
+hami_core.wire.keys and those vendors.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ NAMED = {
     "additionalProperties": False,
 }
 SECRET = {"anyOf": [{"type": "string"}, NAMED]}
+CHIP_RESOURCES = ("resourceCountName", "resourceMemoryName", "resourceCoreName")
 ROOT_PATH = {"type": "string", "pattern": "^/[^:]*$"}
 TYPES: dict[str, dict[str, Any]] = {
     "any": {},
@@ -59,6 +60,7 @@ TYPES: dict[str, dict[str, Any]] = {
     "map:string": {"type": "object", "additionalProperties": {"type": "string"}},
     "map:scalar": {"type": "object", "additionalProperties": SCALAR},
     "list:string": STRINGS,
+    "list:int": {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 1, "maximum": INT32_MAX}},
     "list:object": {"type": "array", "items": {"type": "object"}},
     "list:secret": {"type": "array", "items": SECRET},
     "address": {"type": "string", "pattern": r"^(0\.0\.0\.0|\[::\])?:[0-9]+$"},
@@ -72,6 +74,19 @@ TYPES: dict[str, dict[str, Any]] = {
     "resource": {"type": "string", "pattern": f"^({RESOURCE})?$"},
     "list:resource": {"type": "array", "items": {"type": "string", "pattern": f"^{RESOURCE}$"}},
     "list:name": {"type": "array", "items": {"type": "string", "pattern": NAME}},
+    "list:chip": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "chipName": {"type": "string", "minLength": 1},
+                "commonWord": {"type": "string", "pattern": NAME},
+                **{key: {"type": "string", "pattern": f"^{RESOURCE}$"} for key in CHIP_RESOURCES},
+            },
+            "required": ["chipName", "commonWord", *CHIP_RESOURCES],
+            "additionalProperties": False,
+        },
+    },
     "word": {"type": "string", "pattern": "^([A-Za-z0-9]([-A-Za-z0-9._/:@]*[A-Za-z0-9])?)?$"},
     "time": {"type": "string", "pattern": r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[-+][0-9]{2}:[0-9]{2}))?$"},
     "interval": {"type": "string", "pattern": "^([0-9]+(ms|[smhdwy]))*$"},

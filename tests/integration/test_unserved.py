@@ -1,4 +1,4 @@
-"""HAMi's own values switch on vendors that have no package here: the chart takes them and their pods are refused."""
+"""HAMi's own values switch on vendors whose packages the image lacks: pods that request their devices are refused."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ import pytest
 import yaml
 
 from hami_core.http.tls import ensure_self_signed
-from hami_core.manifests import Chart, Release, render
+from hami_core.manifests import Release, render
 from hami_core.manifests.values import joined
 from hami_core.settings import SchedulerSettings
 from hami_core.sim.cluster import Cluster
+from hami_core.tests.manifests.registry import chart_of_image
 
 HAMI_VALUES = Path(__file__).parents[2] / "hami_core/tests/manifests/data/hami-2.10.yaml"
 UNSERVED = ["birentech.com/gpu", "enflame.com/drs-gcu", "kunlunxin.com/vxpu", "mthreads.com/vgpu", "vastaitech.com/va"]
@@ -33,10 +34,11 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def installed() -> dict[str, dict[str, Any]]:
+def installed(tmp_path_factory) -> dict[str, dict[str, Any]]:
     """Objects of the rendered chart by kind and name."""
+    chart = chart_of_image(tmp_path_factory.mktemp("chart") / "hami", "nvidia")
     given = joined(yaml.safe_load(HAMI_VALUES.read_text()), {"global": {"imageRegistry": "registry.example"}})
-    objects = [m.content for m in render(Chart.read(), given, Release(kube_version="1.36.3"))]
+    objects = [m.content for m in render(chart, given, Release(kube_version="1.36.3"))]
     return {f"{o['kind']}/{o['metadata']['name']}": o for o in objects}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hami_core.compatibility import HAMI
 from hami_core.errors import ConfigError
 from hami_core.manifests import Chart, Release
 from hami_core.manifests.helm import rendered
@@ -16,7 +18,7 @@ from hami_core.manifests.values import assign, joined
 from hami_core.plugins import load
 from hami_core.policies import DEVICE_POLICIES, NODE_POLICIES
 from hami_core.settings import AgentSettings, SchedulerSettings, load_device_config
-from hami_core.tests.manifests.registry import render, warnings, with_registry
+from hami_core.tests.manifests.registry import chart_of_image, render, warnings, with_registry
 from hami_core.wire import keys
 
 CHART = Chart.read()
@@ -28,6 +30,10 @@ NVIDIA = [
     "nvidia.com/gpucores",
     "nvidia.com/priority",
 ]
+VENDORS = sorted(name for name, value in CHART.values["devices"].items() if isinstance(value, dict))
+SHIPPED = json.loads((CHART.path / "files/vendors.json").read_text())
+SWITCHED = [vendor for vendor in VENDORS if vendor != "nvidia"]
+OFF = [f"devices.{vendor}.enabled=false" for vendor in SWITCHED]
 
 
 def of_hami():
@@ -36,12 +42,12 @@ def of_hami():
 
 
 def made(*settings, **how):
-    given = how.pop("values", {})
+    given, chart = how.pop("values", {}), how.pop("chart", CHART)
     for setting in settings:
         assign(given, setting)
     release = Release(**({"kube_version": "1.36.3"} | how))
     found = {}
-    for manifest in render(CHART, given, release):
+    for manifest in render(chart, given, release):
         kind, meta = manifest.content["kind"], manifest.content["metadata"]
         key = f"{kind}/{meta['name']}"
         assert key not in found
@@ -128,7 +134,8 @@ def test_the_device_config_is_one():
     assert config["nvidia"]["resourceCountName"] == "nvidia.com/gpu"
     assert config["nvidia"]["overwriteEnv"] is True
     assert config["nvidia"]["disableCoreLimit"] is True
-    assert set(config) == {"nvidia", "cambricon", "vnpus"}
+    sections = {"iluvatar": "iluvatars", "ascend": "vnpus"}
+    assert set(config) == {sections.get(name, name) for name in SHIPPED if name != "iluvatar"}
     own = made(values={"device-config": {"content": "nvidia:\n  deviceSplitCount: 3\n"}})
     text = own["ConfigMap/hami-scheduler-device"]["data"]["device-config.yaml"]
     assert load_device_config(text)["nvidia"] == {"deviceSplitCount": 3}
@@ -169,12 +176,15 @@ def test_kube_scheduler_counts_none_of_our_resources():
     assert {"mthreads.com/vgpu", "mthreads.com/sgpu-memory", "mthreads.com/sgpu-core"} <= names
 
 
-@pytest.mark.parametrize("vendor", ["cambricon", "hygon", "metax", "kunlun", "enflame", "ascend", "iluvatar", "amd"])
+def is_on(vendor):
+    """Settings that let the scheduler serve a vendor, whose package our image may lack while it is being written."""
+    packages = () if vendor in SHIPPED else (f"scheduler.vendorPackages={{{vendor}}}",)
+    return (f"devices.{vendor}.enabled=true", *packages)
+
+
+@pytest.mark.parametrize("vendor", SWITCHED)
 def test_webhook_and_kube_scheduler_name_the_same_resources(vendor):
-    base = ["devices.cambricon.enabled=false"]
-    shipped = vendor in {"cambricon", "ascend"}
-    setting = f"devices.{vendor}.enabled=true" if shipped else f"scheduler.vendorPackages={{{vendor}}}"
-    plain, more = made(*base), made(*base, setting)
+    plain, more = made(*OFF), made(*OFF, *is_on(vendor))
     added = {resource["name"] for resource in managed(more)} - {resource["name"] for resource in managed(plain)}
     assert added
     for objects, there in ((plain, False), (more, True)):
@@ -182,14 +192,7 @@ def test_webhook_and_kube_scheduler_name_the_same_resources(vendor):
         expression = hook["matchConditions"][0]["expression"]
         assert all((json.dumps(name) in expression) is there for name in added)
         assert all(json.dumps(name) in expression for name in NVIDIA)
-    assert vendor in next(
-        a for a in container(more, "Deployment", "vgpu-scheduler-extender")["args"] if "--vendors" in a
-    )
-
-
-NOT_SHIPPED = [
-    "amd", "awsneuron", "biren", "enflame", "hygon", "iluvatar", "kunlun", "metax", "mthreads", "vastai"
-]  # fmt: skip
+        assert set(scheduler_settings(objects).vendors) == ({"nvidia", vendor} if there else {"nvidia"})
 
 
 def names_of(objects):
@@ -209,18 +212,116 @@ def served(objects):
     return {name for family in loaded.families.values() for name in family.resources.names()}
 
 
-@pytest.mark.parametrize("vendor", NOT_SHIPPED)
-def test_resources_of_a_vendor_without_a_package_are_refused(vendor):
-    given = {"devices": {vendor: {"enabled": True}}}
-    plain, more = made(), made(values=given)
+@pytest.mark.parametrize("vendor", SWITCHED)
+def test_resources_of_a_vendor_without_a_package_are_refused(vendor, tmp_path):
+    chart = chart_of_image(tmp_path / "chart", "nvidia")
+    plain, more = made(*OFF, chart=chart), made(*OFF, f"devices.{vendor}.enabled=true", chart=chart)
     assert scheduler_settings(more).vendors == scheduler_settings(plain).vendors
     unserved = names_of(more) - served(more)
     assert unserved == names_of(more) - names_of(plain)
     assert unserved
-    [warning] = warnings(CHART, given, Release(kube_version="1.36.3"))
-    assert warning.startswith(f"devices.{vendor}.enabled: our image has no package for {vendor}")
-    assert "are refused" in warning
-    assert "scheduler.vendorPackages" in warning
+
+
+CHIP = {
+    "chipName": "BI-V200",
+    "commonWord": "BI-V200",
+    "resourceCountName": "a.b/c",
+    "resourceMemoryName": "a.b/m",
+    "resourceCoreName": "a.b/p",
+}
+RENAMED = {
+    "amd": {
+        "devices": {"amd": {"resourceCountName": "a.b/c", "resourceMemoryName": "a.b/m", "resourceCoreName": "a.b/p"}}
+    },
+    "awsneuron": {"devices": {"awsneuron": {"resourceCountName": "a.b/c", "resourceCoreName": "a.b/p"}}},
+    "biren": {"birenResourceName": "a.b/c"},
+    "cambricon": {"mluResourceName": "a.b/c", "mluResourceMem": "a.b/m", "mluResourceCores": "a.b/p"},
+    "enflame": {
+        "devices": {"enflame": {"resourceNameGCU": "a.b/whole"}},
+        "enflameResourceNameDRSGCU": "a.b/c",
+        "enflameResourceNameGCUMemory": "a.b/m",
+        "enflameResourceNameGCUCore": "a.b/p",
+    },
+    "hygon": {"dcuResourceName": "a.b/c", "dcuResourceMem": "a.b/m", "dcuResourceCores": "a.b/p"},
+    "iluvatar": {"devices": {"iluvatar": {"configs": [CHIP]}}},
+    "kunlun": {
+        "kunlunResourceName": "a.b/whole",
+        "kunlunResourceVCountName": "a.b/c",
+        "kunlunResourceVMemoryName": "a.b/m",
+    },
+    "metax": {
+        "devices": {"metax": {"resourceCountName": "a.b/whole"}},
+        "metaxResourceName": "a.b/c",
+        "metaxResourceMem": "a.b/m",
+        "metaxResourceCore": "a.b/p",
+    },
+    "mthreads": {
+        "devices": {
+            "mthreads": {"resourceCountName": "a.b/c", "resourceMemoryName": "a.b/m", "resourceCoreName": "a.b/p"}
+        }
+    },
+    "vastai": {"vastaiResourceName": "a.b/c"},
+}
+"""For each vendor, values that give all its resources other names."""
+
+
+def device_config(objects):
+    return load_device_config(objects["ConfigMap/hami-scheduler-device"]["data"]["device-config.yaml"])
+
+
+@pytest.mark.parametrize("vendor", RENAMED)
+def test_renamed_resources_are_managed_and_in_the_device_config(vendor):
+    objects = made(*OFF, *is_on(vendor), values=copy.deepcopy(RENAMED[vendor]))
+    names = {word for word in json.dumps(RENAMED[vendor]).split('"') if word.startswith("a.b/")}
+    more = set(CHART.values["devices"][vendor].get("customresources", ()))
+    assert names_of(objects) == {*NVIDIA, *names, *more}
+    (section,) = device_config(objects).keys() - {"nvidia"}
+    written = json.dumps(device_config(objects)[section])
+    assert all(json.dumps(name) in written for name in names)
+    if vendor in SHIPPED:
+        assert {*NVIDIA, *names} <= served(objects) <= names_of(objects)
+
+
+def test_every_vendor_but_nvidia_and_ascend_can_be_renamed():
+    assert RENAMED.keys() == {*SWITCHED} - {"ascend"}
+
+
+@pytest.mark.parametrize(
+    ("vendor", "key", "value", "written"),
+    [
+        ("hygon", "memoryFactor", 1024, 1024),
+        ("mthreads", "memoryPerCard", [96, 160], [96, 160]),
+        ("mthreads", "memoryPerCard", 160, [160]),
+    ],
+)
+def test_further_value_of_a_vendor_reaches_the_device_config(vendor, key, value, written):
+    objects = made(*OFF, *is_on(vendor), values={"devices": {vendor: {key: value}}})
+    assert device_config(objects)[vendor][key] == written
+    if vendor in SHIPPED:
+        assert served(objects) == names_of(objects)
+
+
+def test_chips_of_the_values_replace_those_of_the_package():
+    chip = {"chipName": "910X", "commonWord": "Ascend910X", "resourceName": "a.b/npu", "resourceMemoryName": "a.b/mem"}
+    sizes = {"memoryAllocatable": 4096, "memoryCapacity": 4096, "aiCore": 8, "templates": []}
+    given = {"devices": {"ascend": {"enabled": True, "configs": [{**chip, **sizes}], "customresources": []}}}
+    objects = made(*(setting for setting in OFF if "ascend" not in setting), values=given)
+    assert served(objects) == names_of(objects) == {*NVIDIA, "a.b/npu", "a.b/mem"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("devices.iluvatar.configs[0].chipName=BI-V200", r"devices\.iluvatar\.configs.*commonWord"),
+        ("devices.mthreads.memoryPerCard={}", r"devices\.mthreads\.memoryPerCard"),
+        ("devices.mthreads.memoryPerCard=0", r"devices\.mthreads\.memoryPerCard"),
+        ("devices.hygon.memoryFactor=0", r"devices\.hygon\.memoryFactor"),
+        ("devices.metax.resourceCountName=gpu", r"devices\.metax\.resourceCountName"),
+    ],
+)
+def test_bad_value_of_a_vendor_is_refused_by_its_key(setting, words):
+    with pytest.raises(ConfigError, match=words):
+        made(setting)
 
 
 @pytest.mark.parametrize(
@@ -240,9 +341,10 @@ def test_scheduler_knows_every_managed_resource(settings):
     assert list(scheduler_settings(objects).managed_resources) == [r["name"] for r in managed(objects)]
 
 
-@pytest.mark.parametrize("enabled", ["ascend", "cambricon", ""])
+@pytest.mark.parametrize("enabled", [[], *([name] for name in SHIPPED if name != "nvidia"), SHIPPED], ids="+".join)
 def test_a_shipped_vendor_serves_all_that_is_managed_for_it(enabled):
-    objects = made(*([f"devices.{enabled}.enabled=true"] if enabled else ["devices.cambricon.enabled=false"]))
+    objects = made(*OFF, *(f"devices.{vendor}.enabled=true" for vendor in enabled if vendor != "nvidia"))
+    assert set(scheduler_settings(objects).vendors) == {"nvidia", *enabled}
     assert names_of(objects) == served(objects)
 
 
@@ -254,20 +356,23 @@ def test_a_name_that_is_no_extended_resource_is_refused(setting):
         made(setting)
 
 
-def test_every_vendor_of_the_values_is_shipped_or_named():
-    known = {name for name, value in CHART.values["devices"].items() if isinstance(value, dict)}
-    assert known == {*NOT_SHIPPED, "nvidia", "ascend", "cambricon"}
+def test_each_vendor_of_hamis_device_config_has_a_switch():
+    sections = {"iluvatars": "iluvatar", "vnpus": "ascend"}
+    assert sorted(sections.get(section, section) for section in HAMI.sections) == VENDORS
+    assert set(SHIPPED) <= set(VENDORS)
 
 
-def test_hamis_values_serve_shipped_vendors_and_warn_of_others():
-    given = of_hami()
-    objects = made(values=given)
-    assert set(scheduler_settings(objects).vendors) <= {"nvidia", "ascend", "cambricon"}
-    unserved = names_of(objects) - served(objects)
-    domains = {name.split("/")[0] for name in unserved}
-    assert domains == {"birentech.com", "enflame.com", "kunlunxin.com", "mthreads.com", "vastaitech.com"}
-    told = warnings(CHART, given, Release(kube_version="1.36.3"))
-    assert {text.split(".")[1] for text in told if text.startswith("devices.")} >= {"kunlun", "enflame", "biren"}
+@pytest.mark.parametrize("values", [{}, of_hami()], ids=["ours", "hami-2.10"])
+def test_vendors_that_hami_manages_are_served(values):
+    """HAMi's chart has no switch for some vendors, switches others on, and leaves Ascend and Iluvatar off."""
+    objects = made(values=values)
+    assert set(scheduler_settings(objects).vendors) == set(SHIPPED) - {"ascend", "iluvatar"}
+    of_missing = [f"devices.{vendor}.enabled=false" for vendor in SWITCHED if vendor not in SHIPPED]
+    objects = made(*of_missing, values=values)
+    assert names_of(objects) == served(objects)
+
+
+def test_default_values_need_no_warning():
     assert not warnings(CHART, {}, Release(kube_version="1.36.3"))
 
 

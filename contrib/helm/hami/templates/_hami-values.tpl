@@ -168,7 +168,7 @@ devicePlugin.mode: adopt needs devicePlugin.adoptBefore, the time from which HAM
 {{- if and (eq $d.mode "trust") (not $d.trustSchedulers) }}
 devicePlugin.mode: trust needs devicePlugin.trustSchedulers, the names of the schedulers to believe
 {{- end -}}
-{{- if and $v.devices.ascend.enabled (not $v.devices.ascend.customresources) }}
+{{- if and $v.devices.ascend.enabled (not $v.devices.ascend.customresources) (not $v.devices.ascend.configs) }}
 devices.ascend.customresources: is empty, so kube-scheduler would count NPUs and their memory itself (leave it out, or list the names)
 {{- end -}}
 {{- with $d.nodeConfiguration.config -}}

@@ -145,30 +145,8 @@ imagePullSecrets:
 {{- end -}}
 {{- end -}}
 
-{{- /* Vendors that the scheduler serves, comma-separated; its image must hold their packages. */ -}}
-{{- define "hami.vendors" -}}
-{{- $names := list "nvidia" -}}
-{{- range .Files.Get "files/vendors.json" | fromJsonArray -}}
-{{- if dig . "enabled" false $.Values.devices -}}
-{{- $names = append $names . -}}
-{{- end -}}
-{{- end -}}
-{{- range .Values.agents -}}
-{{- $names = append $names .vendor -}}
-{{- end -}}
-{{- concat $names (default (list) .Values.scheduler.vendorPackages) | uniq | join "," -}}
-{{- end -}}
-
 {{- /* Warnings about values that the release does not follow, one line each. */ -}}
 {{- define "hami.warnings" -}}
-{{- $served := include "hami.vendors" . | splitList "," -}}
-{{- range $name, $vendor := .Values.devices -}}
-{{- if kindIs "map" $vendor -}}
-{{- if and (get $vendor "enabled") (not (has $name $served)) }}
-devices.{{ $name }}.enabled: our image has no package for {{ $name }}, so pods that request its resources are refused (if your image has one, add {{ $name }} to scheduler.vendorPackages; if another device plugin serves them, set devices.{{ $name }}.enabled to false)
-{{- end -}}
-{{- end -}}
-{{- end -}}
 {{- if and .Values.devices.customresources (not .Values.scheduler.vendorPackages) (not .Values.agents) }}
 devices.customresources: no further vendor is served, so pods that request them are refused (add the vendor's name to scheduler.vendorPackages)
 {{- end -}}
@@ -193,49 +171,6 @@ Keys with a new name: {{ join ", " . }}
 Ignored keys: {{ join ", " . }} (the chart's reference page names what replaces each)
 {{- end -}}
 {{- include "hami.installWarnings" . -}}
-{{- end -}}
-
-{{- /* JSON list (valid CEL, too) of all resource names that we manage: those of served vendors, and those of vendors
-that the values switch on but no package serves. The scheduler refuses pods that request the latter. */ -}}
-{{- define "hami.resources" -}}
-{{- $v := .Values -}}
-{{- $managed := include "hami.vendors" . | splitList "," -}}
-{{- range $name, $vendor := $v.devices -}}
-{{- if and (kindIs "map" $vendor) (get $vendor "enabled") -}}
-{{- $managed = append $managed $name -}}
-{{- end -}}
-{{- end -}}
-{{- $names := list $v.resourceName $v.resourceMem $v.resourceMemPercentage $v.resourceCores $v.resourcePriority -}}
-{{- range $v.agents -}}
-{{- $names = concat $names .resourceNames -}}
-{{- end -}}
-{{- if has "cambricon" $managed -}}
-{{- $names = concat $names (list $v.mluResourceName $v.mluResourceMem $v.mluResourceCores) -}}
-{{- end -}}
-{{- if has "hygon" $managed -}}
-{{- $names = concat $names (list $v.dcuResourceName $v.dcuResourceMem $v.dcuResourceCores) -}}
-{{- end -}}
-{{- if has "metax" $managed -}}
-{{- $names = concat $names (list $v.metaxResourceName $v.metaxResourceCore $v.metaxResourceMem) -}}
-{{- end -}}
-{{- if has "enflame" $managed -}}
-{{- $names = concat $names (list $v.enflameResourceNameDRSGCU $v.enflameResourceNameGCUMemory $v.enflameResourceNameGCUCore) -}}
-{{- end -}}
-{{- if has "kunlun" $managed -}}
-{{- $names = concat $names (list $v.kunlunResourceName $v.kunlunResourceVCountName $v.kunlunResourceVMemoryName) -}}
-{{- end -}}
-{{- if has "vastai" $managed -}}
-{{- $names = append $names $v.vastaiResourceName -}}
-{{- end -}}
-{{- if has "biren" $managed -}}
-{{- $names = append $names $v.birenResourceName -}}
-{{- end -}}
-{{- range $name, $vendor := $v.devices -}}
-{{- if and (kindIs "map" $vendor) (has $name $managed) -}}
-{{- $names = concat $names (default (list) (get $vendor "customresources")) -}}
-{{- end -}}
-{{- end -}}
-{{- concat $names (default (list) $v.devices.customresources) | compact | uniq | toJson -}}
 {{- end -}}
 
 {{- /* Whether the cluster serves a kind of the Prometheus operator: dict "root" $ "kind" its name. If only the API's
