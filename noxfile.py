@@ -172,7 +172,7 @@ def minimums(session: nox.Session) -> None:
     else:
         session.error("needs uv, which chooses the oldest releases: pip install uv")
     session.install(*oldest, *LOCAL, *group("test"))
-    session.run("pytest", "-m", NO_CLUSTER, *posargs(session, *PARALLEL, "hami_core", "vendors"))
+    session.run("pytest", "-m", NO_CLUSTER, *posargs(session, *PARALLEL, "hami_core", "vendors", "contrib/vendors"))
 
 
 @nox.session
