@@ -10,7 +10,6 @@ import pytest
 
 from contrib import distributions, subjects
 from contrib.vendor_folders import in_tree
-from hami_core.plugins.vendors_reference import installed, page
 from noxfile import GENERATED, SCHEMAS
 
 ROOT = Path(__file__).parent.parent
@@ -101,12 +100,6 @@ def test_fragments_have_names_that_towncrier_accepts():
     ]
     assert wrong == []
     assert config["start_string"] in (ROOT / config["filename"]).read_text("utf-8")
-
-
-def test_page_of_vendors_is_up_to_date():
-    text = (ROOT / "docs/reference/vendors.md").read_text("utf-8")
-    assert text == page(*installed()), "regenerate it: python -m hami_core.plugins.vendors_reference"
-    assert [vendor.name for vendor in in_tree() if f"</vendors/{vendor.name}>" not in text] == []
 
 
 @pytest.mark.parametrize(
