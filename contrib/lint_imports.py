@@ -3,7 +3,7 @@
     python contrib/lint_imports.py --no-cache
 
 import-linter needs the name of every package. The contracts in pyproject.toml say ``VENDORS`` in place of the packages
-of ``vendors/``. This script writes their names into a temporary copy.
+of all vendors. This script writes their names into a temporary copy.
 """
 
 from __future__ import annotations

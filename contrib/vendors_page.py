@@ -47,8 +47,8 @@ ON_THE_NODE: Final = """
 *Our agent*: this project has an agent for the vendor's nodes. Without it, one of the *other device plugins* serves
 them; `hami doctor` knows these. *Tested against* says what our tests run the vendor with. A device plugin there is
 replayed on an embedded cluster: a fake in `tests/foreign/` reads and writes what the real one does, after the source
-that is linked. Only a vendor with *real cards* has run on hardware. *Demo*: `hami demo --vendor NAME` runs the vendor
-on one machine.
+that is linked. None of them has run on the vendor's hardware yet. *Demo*: `hami demo --vendor NAME` runs the vendor on
+one machine.
 
 """
 ANNOTATIONS: Final = """

@@ -123,7 +123,7 @@ def test_page_names_the_files_of_each_thing(thing):
 
 def test_page_has_no_other_thing():
     assert rows().keys() == {*ADDED, "a vendor"}
-    assert rows()["a vendor"] == ["vendors/NAME/"]
+    assert rows()["a vendor"] == ["vendors/NAME/", "contrib/vendors/NAME/"]
 
 
 USE = """

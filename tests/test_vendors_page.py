@@ -28,6 +28,12 @@ def test_page_of_vendors_is_up_to_date():
     assert [vendor.name for vendor in in_tree() if f"</vendors/{vendor.name}>" not in text] == []
 
 
+def test_page_claims_no_hardware_before_a_card_was_measured():
+    measured = [path.name for path in (ROOT / "tests/gpu/results").iterdir() if path.name != "simulated.json"]
+    assert measured == [], "say on the page which cards were measured"
+    assert "None of them has run on the vendor's hardware yet" in PAGE.read_text("utf-8")
+
+
 def test_tables_have_as_many_cells_in_every_row():
     tables = re.findall(r"(?:^\|.*\n)+", PAGE.read_text("utf-8"), re.MULTILINE)
     assert len(tables) == 5
