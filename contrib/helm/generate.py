@@ -87,6 +87,19 @@ TYPES: dict[str, dict[str, Any]] = {
             "additionalProperties": False,
         },
     },
+    "list:npu": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "commonWord": {"type": "string", "pattern": NAME},
+                "resourceName": {"type": "string", "pattern": f"^{RESOURCE}$"},
+                **{key: {"type": "string", "pattern": f"^({RESOURCE})?$"} for key in CHIP_RESOURCES[1:]},
+                "memoryAllocatable": {"type": "integer", "minimum": 1, "maximum": INT32_MAX},
+            },
+            "required": ["commonWord", "resourceName", "memoryAllocatable"],
+        },
+    },
     "word": {"type": "string", "pattern": "^([A-Za-z0-9]([-A-Za-z0-9._/:@]*[A-Za-z0-9])?)?$"},
     "time": {"type": "string", "pattern": r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[-+][0-9]{2}:[0-9]{2}))?$"},
     "interval": {"type": "string", "pattern": "^([0-9]+(ms|[smhdwy]))*$"},

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import re
 from pathlib import Path
 
 import pytest
 import yaml
+from hami_ascend.config import CHIPS, AscendConfig
 
 from hami_core.compatibility import HAMI
 from hami_core.errors import ConfigError
@@ -261,6 +263,21 @@ RENAMED = {
         }
     },
     "vastai": {"vastaiResourceName": "a.b/c"},
+    "ascend": {
+        "devices": {
+            "ascend": {
+                "configs": [
+                    {
+                        "chipName": "910X",
+                        "commonWord": "Ascend910X",
+                        "resourceName": "a.b/c",
+                        "resourceMemoryName": "a.b/m",
+                        "memoryAllocatable": 4096,
+                    }
+                ]
+            }
+        }
+    },
 }
 """For each vendor, values that give all its resources other names."""
 
@@ -282,8 +299,8 @@ def test_renamed_resources_are_managed_and_in_the_device_config(vendor):
         assert {*NVIDIA, *names} <= served(objects) <= names_of(objects)
 
 
-def test_every_vendor_but_nvidia_and_ascend_can_be_renamed():
-    assert RENAMED.keys() == {*SWITCHED} - {"ascend"}
+def test_every_vendors_resources_are_renamed_above():
+    assert RENAMED.keys() == set(SWITCHED)
 
 
 @pytest.mark.parametrize(
@@ -301,12 +318,19 @@ def test_further_value_of_a_vendor_reaches_the_device_config(vendor, key, value,
         assert served(objects) == names_of(objects)
 
 
-def test_chips_of_the_values_replace_those_of_the_package():
-    chip = {"chipName": "910X", "commonWord": "Ascend910X", "resourceName": "a.b/npu", "resourceMemoryName": "a.b/mem"}
-    sizes = {"memoryAllocatable": 4096, "memoryCapacity": 4096, "aiCore": 8, "templates": []}
-    given = {"devices": {"ascend": {"enabled": True, "configs": [{**chip, **sizes}], "customresources": []}}}
-    objects = made(*(setting for setting in OFF if "ascend" not in setting), values=given)
-    assert served(objects) == names_of(objects) == {*NVIDIA, "a.b/npu", "a.b/mem"}
+@pytest.mark.parametrize("of_all", [{}, {"runtimeClassName": "ascend", "overwriteEnv": True}])
+def test_ascends_chips_in_the_values_are_those_of_its_package(of_all):
+    given = {"devices": {"ascend": {"enabled": True}}, "scheduler": {}}
+    if of_all:
+        given["devices"]["ascend"]["runtimeClassName"] = of_all["runtimeClassName"]
+        given["scheduler"]["overwriteEnv"] = of_all["overwriteEnv"]
+    changed = [chip.model_copy(update={snake(key): value for key, value in of_all.items()}) for chip in CHIPS]
+    found = AscendConfig.model_validate(device_config(made(values=given))["vnpus"])
+    assert list(found.configs) == changed
+
+
+def snake(key):
+    return re.sub(r"([A-Z])", r"_\1", key).lower()
 
 
 @pytest.mark.parametrize(

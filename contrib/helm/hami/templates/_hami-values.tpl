@@ -168,8 +168,11 @@ devicePlugin.mode: adopt needs devicePlugin.adoptBefore, the time from which HAM
 {{- if and (eq $d.mode "trust") (not $d.trustSchedulers) }}
 devicePlugin.mode: trust needs devicePlugin.trustSchedulers, the names of the schedulers to believe
 {{- end -}}
-{{- if and $v.devices.ascend.enabled (not $v.devices.ascend.customresources) (not $v.devices.ascend.configs) }}
-devices.ascend.customresources: is empty, so kube-scheduler would count NPUs and their memory itself (leave it out, or list the names)
+{{- range $vendor := list "ascend" "iluvatar" -}}
+{{- $device := get $v.devices $vendor -}}
+{{- if and $device.enabled (not $device.configs) }}
+devices.{{ $vendor }}.configs: is empty, so no chip would be served (leave it out, or list the chips)
+{{- end -}}
 {{- end -}}
 {{- with $d.nodeConfiguration.config -}}
 {{- $read := . | fromJson -}}

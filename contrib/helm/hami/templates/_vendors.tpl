@@ -63,8 +63,10 @@ vastai:
   resourceCountName: {{ $v.vastaiResourceName | quote }}
 vnpus:
   hamiVnpuCore: {{ include "hami.isTrue" $d.ascend.hamiVnpuCore | default "false" }}
-  {{- with $d.ascend.configs }}
-  configs: {{ toJson . }}
+  configs:
+  {{- $ofAll := dict "runtimeClassName" $d.ascend.runtimeClassName "overwriteEnv" (eq (toString $v.scheduler.overwriteEnv) "true") }}
+  {{- range $d.ascend.configs }}
+    - {{ merge (dict) . $ofAll | toJson }}
   {{- end }}
 {{- end -}}
 
@@ -105,7 +107,7 @@ that the values switch on but no package serves. The scheduler refuses pods that
 {{- range $section, $content := include "hami.sections" . | fromYaml -}}
 {{- if has (include "hami.vendorOf" $section) $managed -}}
 {{- $parts := kindIs "slice" $content | ternary $content (list $content) -}}
-{{- range concat $parts (default (list) (dig "configs" (list) (first $parts | default (dict)))) -}}
+{{- range concat $parts (dig "configs" (list) (first $parts | default (dict)) | default (list)) -}}
 {{- range $key, $value := . -}}
 {{- if hasPrefix "resource" $key -}}
 {{- $names = append $names $value -}}
