@@ -164,7 +164,7 @@ def _requests(family: Family) -> list[str]:
     return [
         _code(resources.count),
         f"{_code(resources.memory)}, {unit}" if resources.memory else "none",
-        _code(resources.cores),
+        f"{_code(resources.cores)}{', compute units' if family.cores_are_units else ''}",
         ", ".join(map(_code, (name for name in resources.names() if name not in known))) or "none",
         _sharing(family),
     ]
