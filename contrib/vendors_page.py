@@ -47,8 +47,8 @@ ON_THE_NODE: Final = """
 *Our agent*: this project has an agent for the vendor's nodes. Without it, one of the *other device plugins* serves
 them; `hami doctor` knows these. *Tested against* says what our tests run the vendor with. A device plugin there is
 replayed on an embedded cluster: a fake in `tests/foreign/` reads and writes what the real one does, after the source
-that is linked. None of them has run on the vendor's hardware yet. *Demo*: `hami demo --vendor NAME` runs the vendor on
-one machine.
+that is linked. Where no source is public, the fake follows what HAMi's scheduler writes and reads for the plugin. None
+of them has run on the vendor's hardware yet. *Demo*: `hami demo --vendor NAME` runs the vendor on one machine.
 
 """
 ANNOTATIONS: Final = """
@@ -96,12 +96,6 @@ def page(vendors: Sequence[LoadedVendor], demos: Sequence[str], tested: Mapping[
         [_link(vendor, words), *(MARKS[text.partition(":")[0]] for text in row.values())]
         for vendor, words, row in grades
     ]
-    reasons = [
-        [_link(vendor, words), f"`{word}`", text]
-        for vendor, words, row in grades
-        for word, text in row.items()
-        if text.partition(":")[2]
-    ]
     return "".join(
         (
             INTRO,
@@ -116,7 +110,7 @@ def page(vendors: Sequence[LoadedVendor], demos: Sequence[str], tested: Mapping[
             SUPPORT,
             _table(", ".join(("vendor", *Capability)), marks),
             REASONS,
-            _table("vendor, capability, support", reasons),
+            _table("vendor, capability, why not full", [row for vendor in vendors for row in _reasons(vendor)]),
         )
     )
 
@@ -200,6 +194,21 @@ def _grades(vendor: LoadedVendor) -> list[tuple[str, dict[str, str]]]:
     return [
         (", ".join(words) if len(same) > 1 else "", dict(zip(Capability, texts, strict=True)))
         for texts, words in same.items()
+    ]
+
+
+def _reasons(vendor: LoadedVendor) -> list[list[str]]:
+    """Why grades are not full. Families and capabilities with the same reason share a row."""
+    found: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    for row in capability_matrix([vendor]):
+        for word in Capability:
+            reason = row[word].partition(": ")[2]
+            if reason and word is not Capability.NODE_AGENT:
+                words, capabilities = found.setdefault(reason, ({}, {}))
+                words[row["family"]] = capabilities[f"`{word}`"] = None
+    return [
+        [_link(vendor, ", ".join(words) if len(words) < len(vendor.families) else ""), ", ".join(capabilities), reason]
+        for reason, (words, capabilities) in found.items()
     ]
 
 
