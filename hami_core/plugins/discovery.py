@@ -146,7 +146,8 @@ def require_installed(names: Sequence[str], group: str, setting: str) -> None:
         part = "node side" if group == NODE else "package"
         problem = f"{shown(name)} names no installed {part} of a vendor; installed: {', '.join(here) or 'none'}"
         install = "install its package, such as: pip install 'hami[all]'; in a cluster the image must hold it"
-        install += ", see scheduler.vendorPackages of the chart" if group == VENDORS else ""
+        if group == VENDORS:
+            install += ", or the chart must not name it: devices.*.enabled, scheduler.vendorPackages"
         raise ConfigError(setting, problem, did_you_mean(name, here) or install)
 
 

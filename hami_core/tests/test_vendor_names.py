@@ -13,7 +13,7 @@ from hami_core.compatibility import HAMI
 
 CORE = Path(__file__).parents[1]
 OTHERS = ("amd(?!64)", "ascend(?!ing)", "iluvatar", "huawei", "neuron", "dcu")
-WORDS = sorted({vendor.name for vendor in in_tree() if vendor.name != "ascend"} | set(HAMI.sections) - {"vnpus", "amd"})
+WORDS = sorted({*(vendor.name for vendor in in_tree()), *HAMI.sections} - {"vnpus", "amd", "ascend", "iluvatar"})
 NAMED = re.compile(rf"(?<![a-z])({'|'.join((*WORDS, *OTHERS))})", re.IGNORECASE)
 FILES = [path for path in sorted(CORE.rglob("*.py")) if "tests" not in path.relative_to(CORE).parts]
 

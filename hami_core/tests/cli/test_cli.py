@@ -10,10 +10,12 @@ import sys
 
 import pytest
 
+from contrib.vendor_folders import in_tree
 from hami_core import API_VERSION
 from hami_core._version import __version__
 
 CLUSTERS = "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
+VENDORS = [vendor.name for vendor in in_tree()]
 CONTEXTS = "contexts: [{name: x, context: {cluster: c}}]\n"
 
 
@@ -127,7 +129,7 @@ def test_misspelt_variable_is_named_if_its_setting_is_missing():
     ("words", "says"),
     [
         (("scheduler", "--kubeconfig=/nonexistent"), "hami: /nonexistent: can't be read: No such file or directory"),
-        (("scheduler", "--vendors=nvidai"), "installed: ascend, cambricon, nvidia (did you mean nvidia?)"),
+        (("scheduler", "--vendors=nvidai"), f"installed: {', '.join(VENDORS)} (did you mean nvidia?)"),
         (("scheduler", "--vendors=nvidia,foo"), "'foo' names no installed package"),
         (("agent", "--node-name=n", "--mode=trust:other", "--vendor=foo"), "'foo' names no installed node side"),
         (("scheduler", "--gpu-scheduler-policy=binpak"), "did you mean binpack?"),

@@ -244,12 +244,12 @@ BROKEN = "raise RuntimeError('broken')\nclass Vendor: ..."
     ("names", "side", "message"),
     [
         (
-            ["two", "zeta"],
+            ["two", "unknown"],
             "scheduler",
-            "--vendors: 'zeta' names no installed package of a vendor; installed: .*two",
+            "--vendors: 'unknown' names no installed package of a vendor; installed: .*two",
         ),
         (["tow"], "scheduler", r"--vendors: 'tow' .*\(did you mean two\?\)"),
-        (["zeta"], "scheduler", r"pip install 'hami\[all\]'.*scheduler.vendorPackages"),
+        (["unknown"], "scheduler", r"pip install 'hami\[all\]'.*devices\.\*\.enabled, scheduler.vendorPackages"),
         (["two"], "node", "--vendors: 'two' names no installed node side of a vendor"),
     ],
 )
