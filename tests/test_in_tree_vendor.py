@@ -105,7 +105,7 @@ def test_chart_protects_the_vendors_keys_and_trusts_our_image(tree):
     said = json.loads(tree.run("-c", CHART))
     assert said["warnings"] == []
     text = json.dumps(said["objects"])
-    assert "--vendors=nvidia,cambricon,acme" in text
+    assert ",acme" in next(word for word in text.split('"') if word.startswith("--vendors=nvidia,"))
     assert "hami/agent-acme" in text
     assert "hami.io/acme-devices-allocated" in (tree.root / "contrib/helm/hami/files/system-keys.json").read_text()
 
