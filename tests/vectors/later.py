@@ -27,7 +27,6 @@ LATER: dict[str, str] = {
     "vendors/sharedRegion.v1.deviceUtilization": _REGION,
     "vendors/sharedRegion.v1.procSlot": _REGION,
     # other vendors
-    "vendors/amdFit": "vendor AMD",
     "vendors/mthreadsLegalMemory": "vendor Moore Threads",
     "vendors/volcano": _VOLCANO,
 }
