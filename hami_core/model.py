@@ -152,6 +152,10 @@ class Family:
         resources: Extended-resource names.
         allocated_key: Pod annotation that holds the durable allocation.
         to_allocate_key: Pod annotation that a node plugin consumes; empty: the family has none.
+        kept_key: Pod annotation with a further copy of the allocation, for families whose node plugin may consume
+            ``allocated_key`` instead. The allocation is then read from this copy, and the signature covers it. Pods of
+            HAMi have no such copy: of their two lists, the one that names more devices counts. The form is
+            ``hami.io/…-allocated``. Empty: plugins leave ``allocated_key`` alone.
         register_key: Node annotation that lists devices; empty: the devices follow from the node's capacity.
         handshake_key: Node annotation for HAMi's liveness handshake; empty: the family has none.
         foreign_lock: Node annotation by which HAMi's own plugin for the family finds its pod, and which it removes.
@@ -232,6 +236,7 @@ class Family:
     offered_resource: str = ""
     one_choice_per_pod: bool = False
     cores_are_units: bool = False
+    kept_key: str = ""
     foreign_lock_protocol: Literal["hami", "time"] = "hami"
     lock_timeouts_s: Mapping[str, float] = field(default_factory=_empty)
     doctor: DoctorNotes = DoctorNotes()

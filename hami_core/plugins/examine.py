@@ -69,7 +69,7 @@ def name_problems(family: Family) -> list[str]:
     ]
     selectors = [key for pair in (*family.uuid_selectors, *family.type_selectors) for key in (pair.use, pair.nouse)]
     used = (family.allocated_key, family.to_allocate_key, family.register_key, family.handshake_key)
-    every = dict.fromkeys((*used, family.foreign_lock, family.mode_key, *family.pod_keys, *selectors))
+    every = dict.fromkeys((*used, family.foreign_lock, family.mode_key, family.kept_key, *family.pod_keys, *selectors))
     found += [f"family {family.word}: the annotation key {k!r} is not legal" for k in illegal_keys(filter(None, every))]
     return found
 

@@ -181,7 +181,9 @@ def _without_conflicts(
     claims: dict[tuple[str, str], list[LoadedVendor]] = defaultdict(list)
     for vendor in vendors:
         for family in vendor.families:
-            annotations = [("annotation", key) for key in (family.allocated_key, family.mode_key) if key]
+            annotations = [
+                ("annotation", key) for key in (family.allocated_key, family.kept_key, family.mode_key) if key
+            ]
             resources = [("resource", name) for name in family.resources.names()]
             for claim in (("common word", family.word), *annotations, *resources):
                 claims[claim].append(vendor)

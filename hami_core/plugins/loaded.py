@@ -180,7 +180,7 @@ class Loaded:
         framework = {
             key
             for family in self.families.values()
-            for key in (family.allocated_key, family.to_allocate_key, family.mode_key)
+            for key in (family.allocated_key, family.to_allocate_key, family.kept_key, family.mode_key)
         }
         merged: dict[str, str] = {}
         givers: dict[str, LoadedVendor] = {}

@@ -318,8 +318,9 @@ def _family_problem(family: Family, words: set[str], names: Mapping[str, str]) -
         return f"family {family.word} names no count resource"
     if not family.allocated_key:
         return f"family {family.word} names no allocated_key"
-    if family.mode_key and not keys.is_allocated_key(family.mode_key):
-        return f"family {family.word}: mode_key {family.mode_key} has not the form hami.io/…-allocated, which is signed"
+    for name, key in (("mode_key", family.mode_key), ("kept_key", family.kept_key)):
+        if key and not keys.is_allocated_key(key):
+            return f"family {family.word}: {name} {key} has not the form hami.io/…-allocated, which is signed"
     for position, name in enumerate(own):
         if name in own[:position]:
             return f"family {family.word} names the resource {name} twice"

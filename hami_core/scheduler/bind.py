@@ -269,7 +269,7 @@ class Bind:
                 now = await self._api.get(PODS, pod.metadata.name, pod.metadata.namespace)
         except (ApiError, TimeoutError):
             raise self._unknown_outcome(pod, error) from error
-        if _is_ours(now, pod.uid, node, annotations):
+        if _is_ours(now, pod.uid, node, self._unconsumed(annotations)):
             return
         if now.uid == pod.uid and not now.spec.node_name and error.is_unknown_outcome:
             raise self._unknown_outcome(pod, error) from error
@@ -297,6 +297,12 @@ class Bind:
             elif not now.spec.node_name:
                 self._cluster.unbook(pod.uid)
             return
+
+    def _unconsumed(self, annotations: Mapping[str, str]) -> dict[str, str]:
+        """The annotations without those that a node plugin may consume as soon as the pod is bound."""
+        families = self._cluster.families.values()
+        consumed = {key for f in families for key in (f.to_allocate_key, f.kept_key and f.allocated_key)}
+        return {key: value for key, value in annotations.items() if key not in consumed}
 
     def _check_bound(self, pod: Pod, node: str) -> None:
         if pod.spec.node_name != node:

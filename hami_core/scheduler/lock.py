@@ -38,11 +38,11 @@ from hami_core.vendorkit.locks import (
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
     from hami_core.kube.objects import Node, Pod
     from hami_core.kube.port import KubeApi
-    from hami_core.model import PodRequest
+    from hami_core.model import Family, PodRequest
     from hami_core.scheduler.cluster import Cluster
 
 log = structlog.get_logger(__name__)
@@ -147,12 +147,11 @@ class NodeLocks:
         served = [
             f for v in foreign for f in v.families if (f.foreign_lock, f.foreign_lock_protocol) == (key, PROTOCOL_HAMI)
         ]
-        lists = [family.to_allocate_key for family in served]
         now = self._now().timestamp()
         recent = range(int(now - self._timeout(key).total_seconds()), int(now) + CLOCK_SKEW_S)
         for booking in self._cluster.inventory.bookings_on(node.metadata.name):
             other = self._cluster.pods.store.get(f"{booking.namespace}/{booking.name}")
-            if other is not None and other.uid == booking.uid != pod.uid and _is_being_served(other, lists, recent):
+            if other is not None and other.uid == booking.uid != pod.uid and _is_being_served(other, served, recent):
                 return other.key
         return ""
 
@@ -239,13 +238,19 @@ def _holder_key(text: str | None, key: str) -> str:
     return f"{lock.namespace}/{lock.pod}"
 
 
-def _is_being_served(pod: Pod, lists: Iterable[str], recent: range) -> bool:
-    """Whether a pod was bound in a span of Unix seconds, and one of its lists still names devices."""
+def _is_being_served(pod: Pod, families: Iterable[Family], recent: range) -> bool:
+    """Whether a pod was bound in a span of Unix seconds, and a list that its plugin consumes still names devices."""
     found = pod.metadata.annotations
     bound = found.get(keys.BIND_TIME, "")
     waits = pod.status.phase == "Pending" and found.get(keys.BIND_PHASE) != keys.PHASE_FAILED
     is_recent = _UNIX_SECONDS.fullmatch(bound) is not None and int(bound) in recent
-    return bool(pod.spec.node_name) and waits and is_recent and any("," in found.get(name, "") for name in lists)
+    return bool(pod.spec.node_name) and waits and is_recent and any(_is_left(found, family) for family in families)
+
+
+def _is_left(found: Mapping[str, str], family: Family) -> bool:
+    """Whether a plugin still has to serve devices. It consumes one of two lists if the family has a ``kept_key``."""
+    lists = (family.to_allocate_key, family.allocated_key) if family.kept_key else (family.to_allocate_key,)
+    return all("," in found.get(key, "") for key in lists)
 
 
 def _may_need_lock(holder: Pod | None, node: str) -> bool:

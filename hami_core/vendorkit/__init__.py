@@ -30,6 +30,7 @@ from hami_core.vendorkit.registers import (
     read_csv_registers,
     read_json_register,
     read_pair_scores,
+    unregistered_devices,
 )
 from hami_core.vendorkit.request import (
     RequestDefaults,
@@ -103,5 +104,6 @@ __all__ = [
     "round_up_to",
     "smallest_template",
     "template_named_for",
+    "unregistered_devices",
     "whole_groups",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -70,6 +71,34 @@ def read_csv_registers(node: NodeFacts, families: Iterable[Family]) -> tuple[Dev
     """
     found = [devices for family in families if (devices := read_csv_register(node, family)) is not None]
     return tuple(chain.from_iterable(found)) if found else None
+
+
+def unregistered_devices(node: NodeFacts, family: Family, plugin: str) -> tuple[Device, ...] | None:
+    """List the devices of a node that has no register although the kubelet offers devices of the family.
+
+    Another plugin than HAMi's serves such a node, and only that plugin knows which device a pod would get. So no pod
+    gets one. The devices are unhealthy, and the events of pods say why.
+
+    Args:
+        node: The node, without the family's register annotation.
+        family: The family. One device stands for each of its count resource.
+        plugin: The plugin that writes the register.
+
+    Returns:
+        The devices; None if the kubelet offers none.
+
+    Raises:
+        WireError: The node's capacity can't be read.
+
+    Example:
+        >>> acme = Family("ACME", Resources("acme.example/npu"), "hami.io/acme", register_key="acme.example/register")
+        >>> node = NodeFacts("n1", capacity={"acme.example/npu": "1"})
+        >>> [device.not_offered for device in unregistered_devices(node, acme, "acme-device-plugin")]
+        ['the node annotation acme.example/register is missing: another plugin than acme-device-plugin serves the node']
+    """
+    found = capacity_devices(node, family, f"{family.word.lower()}-unregistered", memory_mib=0, cores=0)
+    problem = f"the node annotation {family.register_key} is missing: another plugin than {plugin} serves the node"
+    return found and tuple(replace(device, healthy=False, not_offered=problem) for device in found)
 
 
 def read_cordon(node: NodeFacts) -> frozenset[str]:

@@ -139,8 +139,8 @@ def allocation_annotations(
             raise WireError("allocation", -1, f"no vendor serves {word!r}")
         text = encode_pod_devices(allocation.of(word))
         annotations[family.allocated_key] = text
-        if family.to_allocate_key:
-            annotations[family.to_allocate_key] = text
+        for key in filter(None, (family.to_allocate_key, family.kept_key)):
+            annotations[key] = text
         if family.mode_key:
             annotations[family.mode_key] = _mode_of(allocation, family)
     reservations = mig.reservations(allocation)
@@ -197,7 +197,7 @@ def decode_allocation(
         raise WireError(keys.NODE, -1, "missing on a pod with an allocation")
     slices: list[list[Slice]] = [[] for _ in containers]
     for word, family in present.items():
-        key = family.allocated_key
+        key = _key_of(annotations, family)
         decoded = decode_pod_devices(annotations[key], key=key, family=word, strict=strict)
         for position, found in _listed(decoded, family, limits, len(containers), strict=strict):
             slices[position].extend(_with_mode(found, family, annotations))
@@ -244,7 +244,7 @@ def read_allocation(
     unread: dict[str, str] = {}
     slices: list[list[Slice]] = [[] for _ in containers]
     for word, family in present.items():
-        key = family.allocated_key
+        key = _key_of(annotations, family)
         try:
             decoded, damage = _decode_leniently(annotations[key], key, word)
             listed = _listed(decoded, family, limits, len(containers), strict=False, counted=True)
@@ -291,6 +291,16 @@ def devices_asked(family: Family, limits: Iterable[Mapping[str, object]]) -> int
 
 def _present(annotations: Mapping[str, str], families: Mapping[str, Family]) -> dict[str, Family]:
     return {w: f for w, f in families.items() if f.allocated_key and f.allocated_key in annotations}
+
+
+def _key_of(annotations: Mapping[str, str], family: Family) -> str:
+    """The annotation that holds a family's whole allocation (`Family.kept_key`)."""
+    if not family.kept_key:
+        return family.allocated_key
+    if family.kept_key in annotations:
+        return family.kept_key
+    lists = [key for key in (family.allocated_key, family.to_allocate_key) if key in annotations]
+    return max(lists, key=lambda key: annotations[key].count(","))
 
 
 def _listed(

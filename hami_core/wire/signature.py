@@ -76,8 +76,9 @@ def statement_of(
     The statement has every annotation whose key has HAMi's form (``hami.io/…-allocated``), and the ``allocated_key`` of
     the given families. So a verifier needs only families whose key has another form.
 
-    An annotation that a node plugin consumes (a family's ``to_allocate_key``) is left out, even if its key has that
-    form. Since a verifier may not know this family, the signature's text then names the keys that it covers.
+    An annotation that a node plugin may consume is left out, even if its key has that form: a family's
+    ``to_allocate_key``, and its ``allocated_key`` if it has a ``kept_key``. Since a verifier may not know this family,
+    the signature's text then names the keys that it covers.
 
     Args:
         pod_uid: The pod's UID.
@@ -89,12 +90,12 @@ def statement_of(
         WireError: The MIG reservations are malformed, or the text of the signature leaves out a family's allocation.
     """
     families = tuple(families)
-    own = {family.allocated_key for family in families if family.allocated_key}
+    own = {key for family in families if (key := family.kept_key or family.allocated_key)}
     covered = {key for key in annotations if key in own or keys.is_allocated_key(key)}
     match = _TEXT.fullmatch(annotations.get(keys.SIGNATURE, ""))
     named = match[4] if match else None
     if named is None:
-        consumed = covered & {family.to_allocate_key for family in families} - own
+        consumed = covered & {key for f in families for key in (f.to_allocate_key, f.allocated_key)} - own
         names_keys = bool(consumed)
         covered -= consumed
     else:

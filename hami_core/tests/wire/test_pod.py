@@ -191,3 +191,36 @@ def test_weights_raise_request_errors_only(text):
 def test_weights_in_any_order():
     assert pod.parse_weights(" memory = 3, slot = 1, core = 0 ") == Weights(1, 0, 3)
     assert pod.parse_weights(None) == Weights()
+
+
+# --- lists that node plugins consume ---------------------------------------------------------------------------------
+
+EATEN_KEY, LIST_KEY, KEPT_KEY = (
+    f"hami.io/Eaten-devices-{end}" for end in ("allocated", "to-allocate", "kept-allocated")
+)
+EATEN = Family("Eaten", Resources("eaten.io/x"), EATEN_KEY, LIST_KEY, kept_key=KEPT_KEY)
+WHOLE = ";e-0,Eaten,0,0:;e-1,Eaten,0,0:e-2,Eaten,0,0:;"
+
+
+@pytest.mark.parametrize("left", [";e-1,Eaten,0,0:e-2,Eaten,0,0:;", ";", ""])
+@pytest.mark.parametrize("consumed", [EATEN_KEY, LIST_KEY])
+@pytest.mark.parametrize("by_us", [True, False])
+def test_allocation_is_read_from_the_list_that_no_plugin_consumes(left, consumed, by_us):
+    """HAMi writes no third list. Then the fuller one of its two counts."""
+    written = {keys.NODE: "n1", EATEN_KEY: WHOLE, LIST_KEY: WHOLE} | ({KEPT_KEY: WHOLE} if by_us else {})
+    limits = [{}, {"eaten.io/x": "1"}, {"eaten.io/x": "2"}]
+    found = pod.read_allocation(written | {consumed: left}, {"Eaten": EATEN}, THREE, limits)
+    assert found.unread == {}
+    assert found.allocation is not None
+    assert [[piece.device_id for piece in pieces] for pieces in found.allocation.of("Eaten")] == [
+        [], ["e-0"], ["e-1", "e-2"],
+    ]  # fmt: skip
+
+
+def test_allocation_is_written_to_every_list():
+    parts = tuple(
+        ContainerSlices(name, kind, tuple(Slice(i, "Eaten", 0, 0) for i in ids))
+        for (name, kind), ids in zip(THREE, ([], ["e-0"], ["e-1", "e-2"]), strict=True)
+    )
+    written = pod.allocation_annotations(Allocation("n1", parts), {"Eaten": EATEN}, 1, keys.PHASE_ALLOCATING)
+    assert {written[key] for key in (EATEN_KEY, LIST_KEY, KEPT_KEY)} == {WHOLE}

@@ -216,3 +216,21 @@ def test_signature_that_leaves_out_the_family_of_its_reader_is_refused():
         signature.statement_of("uid-1", added, [acme])
     with pytest.raises(WireError, match="does not belong"):
         signature.verify([PUBLIC], SIGNED, statement(added | {keys.SIGNATURE: SIGNED}))
+
+
+KEEPER = Family(
+    "Keeper", Resources("keeper"), CONSUMED, "hami.io/Keeper-to-allocate", kept_key="hami.io/Keeper-kept-allocated"
+)
+
+
+@pytest.mark.parametrize("families", [[ODD, KEEPER], [ODD], []])
+@pytest.mark.parametrize("left", [";", None])
+def test_signature_covers_the_kept_list_and_not_the_consumed_one(families, left):
+    text = "K-0,Keeper,1,1:;"
+    written = {**ANNOTATIONS, CONSUMED: text, KEEPER.kept_key: text}
+    signed = signature.sign(PRIVATE, signature.statement_of("uid-1", written, [ODD, KEEPER], epoch=4))
+    later = {k: v for k, v in {**written, CONSUMED: left, keys.SIGNATURE: signed}.items() if v is not None}
+    assert signature.verify([PUBLIC], signed, signature.statement_of("uid-1", later, families)) == 4
+    forged = signature.statement_of("uid-1", later | {KEEPER.kept_key: ";"}, families)
+    with pytest.raises(WireError, match="does not belong to this allocation"):
+        signature.verify([PUBLIC], signed, forged)
