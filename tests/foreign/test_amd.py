@@ -188,4 +188,4 @@ async def test_pod_for_gpus_of_amds_own_plugin_is_told_why(short_folder):
         await until(lambda: offered(stage, "2"))
         await stage.submit(sleeper("whole", {COUNT: 1}))
         await told(stage, "whole", f"2 not offered: the node annotation {REGISTER} is missing")
-        await told(stage, "whole", "run amd-device-plugin there instead")
+        await told(stage, "whole", "another plugin than HAMi's amd-device-plugin serves the node")

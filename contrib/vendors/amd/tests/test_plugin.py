@@ -52,12 +52,20 @@ def test_registered_gpus_keep_product_name_and_compute_units():
 
 def test_gpus_of_another_plugin_are_not_offered_and_say_why():
     """AMD's own plugin offers whole GPUs under the same name, and writes no register."""
-    found = loaded().register(NodeFacts("rocm", capacity={COUNT: "4"}))
+    found = loaded().register(NodeFacts("rocm", capacity={COUNT: "4"}, allocatable={COUNT: "4"}))
     assert not found.errors
     assert [device.healthy for device in found.devices["AMD"]] == [False] * 4
     (why,) = {device.not_offered for device in found.devices["AMD"]}
     assert REGISTER in why
     assert "amd-device-plugin" in why
+
+
+def test_gpus_are_unhealthy_while_their_plugin_is_away():
+    for allocatable in ({}, {COUNT: "0"}):
+        found = loaded().register(NodeFacts("n1", RDNA, capacity={COUNT: "20"}, allocatable=allocatable))
+        assert {(d.healthy, d.not_offered) for d in found.devices["AMD"]} == {
+            (False, "the kubelet offers no amd.com/gpu")
+        }
 
 
 @pytest.mark.parametrize("capacity", [{}, {COUNT: "0"}, {"nvidia.com/gpu": "8"}])
@@ -182,7 +190,7 @@ def asked(found, name: str, **limits: object):
 
 
 def test_pods_share_a_gpu_until_its_compute_units_are_gone():
-    found, inventory = cluster(NodeFacts("n1", RDNA))
+    found, inventory = cluster(NodeFacts("n1", RDNA, allocatable={COUNT: "20"}))
     given = [inventory.book(asked(found, f"p{i}", n=1, mem=2000, cores=45), "n1") for i in range(4)]
     pieces = [allocation.containers[0].slices[0] for allocation in given]
     assert sorted((p.type, p.memory_mib, p.cores) for p in pieces) == [
@@ -199,7 +207,7 @@ def test_pods_share_a_gpu_until_its_compute_units_are_gone():
 
 
 def test_whole_gpu_takes_all_memory_and_compute_units():
-    found, inventory = cluster(NodeFacts("n1", RDNA))
+    found, inventory = cluster(NodeFacts("n1", RDNA, allocatable={COUNT: "20"}))
     (pieces,) = inventory.book(asked(found, "p", n=2), "n1").of("AMD")
     assert {(p.memory_mib, p.cores) for p in pieces} == {(16304, 32), (65520, 110)}
     assert not inventory.fits(asked(found, "q", n=1, mem=1, cores=1))
@@ -210,8 +218,10 @@ def test_pod_for_a_node_without_register_learns_why():
     wanted = asked(found, "p", n=2)
     assert not inventory.fits(wanted)
     told = inventory.explain_text(wanted)
-    assert "8 not offered: the node annotation hami.io/node-amd-register is missing" in told
-    assert "amd-device-plugin" in told
+    assert (
+        "8 not offered: the node annotation hami.io/node-amd-register is missing: another plugin than HAMi's amd-"
+        in told
+    )
 
 
 # --- models and containers -------------------------------------------------------------------------------------------

@@ -30,11 +30,11 @@ from hami_core.vendorkit import (
     MODE_NOT_FIT,
     NODE_LOCK_KEY,
     amount_of,
-    capacity_devices,
     ceil_div,
     default_check_type,
     memory_of,
     read_json_register,
+    unregistered_devices,
 )
 
 if TYPE_CHECKING:
@@ -50,10 +50,7 @@ PERCENT: Final = "cores_percent"
 GROUP: Final = "cuPerWGP"
 """Key in a registered device's ``custominfo``: CUs that the plugin gives together. Absent: each by itself."""
 MAX_GROUP: Final = 64
-UNREGISTERED: Final = (
-    f"the node annotation {REGISTER_KEY} is missing, so another plugin than HAMi's amd-device-plugin serves the GPUs, "
-    "such as AMD's own for ROCm; run amd-device-plugin there instead"
-)
+PLUGIN: Final = "HAMi's amd-device-plugin"
 
 CAPABILITIES: Final[Mapping[Capability, Grade]] = {
     Capability.SHARING: Grade(Support.FULL),
@@ -66,7 +63,7 @@ CAPABILITIES: Final[Mapping[Capability, Grade]] = {
     Capability.TOPOLOGY: Grade(Support.UNSUPPORTED, "the plugin registers no links between GPUs"),
     Capability.HARDWARE_PARTITIONS: Grade(Support.UNSUPPORTED, "a partitioned GPU is registered as several GPUs"),
     Capability.QUOTA: Grade(Support.PARTIAL, "cores are counted in compute units"),
-    Capability.NODE_AGENT: Grade(Support.UNSUPPORTED, "HAMi's amd-device-plugin serves the nodes"),
+    Capability.NODE_AGENT: Grade(Support.UNSUPPORTED, f"{PLUGIN} serves the nodes"),
 }
 
 
@@ -97,8 +94,7 @@ class Amd:
         registered = read_json_register(node, self._family)
         if registered is not None:
             return registered
-        unknown = capacity_devices(node, self._family, "amd-unregistered", memory_mib=0, cores=0)
-        return unknown and [replace(device, healthy=False, not_offered=UNREGISTERED) for device in unknown]
+        return unregistered_devices(node, self._family, PLUGIN)
 
     @hookimpl
     def mutate_admission(self, container: ContainerSpec) -> Mutation | None:
@@ -136,7 +132,7 @@ class Amd:
             return refusal
         if request.askers > 1 and not self._config.several_containers:
             why = f"serves one container of a pod, and {request.askers} ask for GPUs (amd.severalContainers)"
-            return Reason(MODE_NOT_FIT, detail=f"HAMi's amd-device-plugin, which serves the node, {why}")
+            return Reason(MODE_NOT_FIT, detail=f"{PLUGIN}, which serves the node, {why}")
         return None
 
     @hookimpl
@@ -186,10 +182,12 @@ def _family(config: AmdConfig) -> Family:
         type_selectors=(SelectorKeys("amd.com/use-gputype", "amd.com/nouse-gputype"),),
         full_card_rule=False,
         device_type_on_wire=True,
+        offered_resource=count,
+        cores_are_units=True,
         capabilities=CAPABILITIES,
         doctor=DoctorNotes(
             neighbours=(
-                Neighbour(("amd-device-plugin",), "HAMi's device plugin for AMD GPUs"),
+                Neighbour(("amd-device-plugin",), PLUGIN),
                 Neighbour(("rocm/k8s-device-plugin", "amdgpu-device-plugin"), "AMD's device plugin for ROCm"),
             )
         ),
