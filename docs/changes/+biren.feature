@@ -1,0 +1,1 @@
+**Vendor Biren.** `hami-biren` schedules Biren cards and SVI instances on nodes that HAMi's Biren device plugin serves. Cards of pods that the plugin has served stay counted, also after a restart of the scheduler.
