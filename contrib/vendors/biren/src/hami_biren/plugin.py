@@ -1,7 +1,7 @@
 """The vendor Biren: one family of whole cards, or of SVI instances, from the plugin's register.
 
 HAMi's device plugin for Biren (Project-HAMi/biren-device-plugin) serves the nodes. Versions of it differ in the list
-that they consume while they serve a pod: ``…-to-allocate`` as other plugins do, or ``…-allocated``. So a third list stays.
+that they consume while they serve a pod: ``…-to-allocate`` as other plugins do, or ``…-allocated``. A third list stays.
 """
 
 from __future__ import annotations
