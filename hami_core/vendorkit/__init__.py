@@ -25,6 +25,7 @@ from hami_core.vendorkit.locks import (
 from hami_core.vendorkit.registers import (
     capacity,
     capacity_devices,
+    card_number,
     read_cordon,
     read_csv_register,
     read_csv_registers,
@@ -74,6 +75,7 @@ __all__ = [
     "amount_of",
     "capacity",
     "capacity_devices",
+    "card_number",
     "ceil_div",
     "contention_text",
     "default_check_type",

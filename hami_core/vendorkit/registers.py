@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -16,12 +17,13 @@ from hami_core.wire.quantity import parse_quantity
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hami_core.model import Family, NodeFacts
+    from hami_core.model import Family, NodeFacts, Slice
 
 MAX_CAPACITY: Final = 10**9
 """Largest capacity of one resource that is accepted from a node object."""
 MAX_CARDS: Final = 1024
 """Most cards that are derived from a node's capacity."""
+_CARD_NUMBER: Final = re.compile(r"(\d{1,4})$", re.ASCII)
 
 
 def read_json_register(node: NodeFacts, family: Family) -> tuple[Device, ...] | None:
@@ -208,3 +210,21 @@ def capacity_devices(
         Device(f"{node.name}-{prefix}-{i}", i, slots, memory_mib, cores, model or word, word, mode=mode)
         for i in range(cards)
     )
+
+
+def card_number(piece: Slice) -> int:
+    """Return the number of a card of `capacity_devices`: the slice's index, or else the number at the end of its id.
+
+    Raises:
+        WireError: The slice has neither.
+
+    Example:
+        >>> card_number(Slice("n1-acme-3", "ACME", 24576, 100))
+        3
+    """
+    if piece.index >= 0:
+        return piece.index
+    found = _CARD_NUMBER.search(piece.device_id)
+    if found is None:
+        raise WireError("allocation", -1, f"device {piece.device_id!r} has no number at the end of its id")
+    return int(found[1])

@@ -6,7 +6,6 @@ follow from the node's capacity, and a pod may ask only for what that plugin can
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -23,7 +22,6 @@ from hami_core import (
     Resources,
     SelectorKeys,
     Support,
-    WireError,
     hookimpl,
 )
 from hami_core.vendorkit import (
@@ -32,6 +30,7 @@ from hami_core.vendorkit import (
     RequestDefaults,
     amount_of,
     capacity_devices,
+    card_number,
     default_check_type,
     default_parse_request,
     read_json_register,
@@ -40,7 +39,7 @@ from hami_core.vendorkit import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hami_core import Allocation, ContainerSpec, Device, DeviceKind, NodeFacts, PodFacts, Request, Slice
+    from hami_core import Allocation, ContainerSpec, Device, DeviceKind, NodeFacts, PodFacts, Request
 
 WORD: Final = "MLU"
 UNIT_MIB: Final = 256
@@ -61,7 +60,6 @@ ASSIGNED_VENDOR_SPELLING: Final = "CAMBRICON_DSMLU_ASSIGHED"
 PROFILE: Final = "CAMBRICON_DSMLU_PROFILE"
 _OUTSIDE: Final = "outside spec.containers"
 """Key in `Request.custom` of a request whose container is an init container or a sidecar."""
-_ORDINAL = re.compile(r"(\d{1,4})$")
 
 CAPABILITIES: Final[Mapping[Capability, Grade]] = {
     Capability.SHARING: Grade(Support.FULL),
@@ -161,7 +159,7 @@ class Cambricon:
         first = next((pieces[0] for pieces in allocation.of(WORD) if pieces), None)
         if first is None:
             return {}
-        profile = f"{_ordinal(first)}_{first.cores}_{first.memory_mib // UNIT_MIB}"
+        profile = f"{card_number(first)}_{first.cores}_{first.memory_mib // UNIT_MIB}"
         written = {ASSIGNED: "false", PROFILE: profile}
         if self._config.vendor_spelling:
             written[ASSIGNED_VENDOR_SPELLING] = "false"
@@ -211,13 +209,3 @@ def _family(config: CambriconConfig) -> Family:
         lock_timeouts_s={LOCK_KEY: LOCK_TIMEOUT_S},
         doctor=DoctorNotes(neighbours=(Neighbour(("cambricon-k8s-device-plugin",), "Cambricon's device plugin"),)),
     )
-
-
-def _ordinal(piece: Slice) -> int:
-    """The card's number: the booked index, or else the number at the end of its id."""
-    if piece.index >= 0:
-        return piece.index
-    found = _ORDINAL.search(piece.device_id)
-    if found is None:
-        raise WireError("allocation", -1, f"device {piece.device_id!r} has no number for {PROFILE}")
-    return int(found[1])
