@@ -27,6 +27,5 @@ LATER: dict[str, str] = {
     "vendors/sharedRegion.v1.deviceUtilization": _REGION,
     "vendors/sharedRegion.v1.procSlot": _REGION,
     # other vendors
-    "vendors/mthreadsLegalMemory": "vendor Moore Threads",
     "vendors/volcano": _VOLCANO,
 }

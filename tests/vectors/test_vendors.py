@@ -359,6 +359,7 @@ def test_memory_units_match_hami(name: str) -> None:
 
 OWN_KEYS = {
     "cambricon": {"nodeRegister": None, "nodeSource": "capacity"},  # our agent writes a register for MLUs, HAMi none
+    "mthreads": {"toAllocate": "hami.io/mthreads-vgpu-devices-to-allocate"},  # HAMi names it and never writes it
 }
 """What we have otherwise than HAMi."""
 
