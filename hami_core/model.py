@@ -192,6 +192,8 @@ class Family:
             pod's earlier containers got. For node plugins that read one list of devices for each pod.
         cores_are_units: Whether cores of devices and slices are compute units of the hardware, and not percent (AMD).
             Metrics then show percent of the device's units.
+        amounts_are_totals: Whether a container's limits of memory and cores are the sums for all of its devices, and
+            not the amounts on each (Moore Threads).
         foreign_lock_protocol: What ``foreign_lock`` holds: ``hami`` is HAMi's ``<time>,<namespace>,<pod>``, ``time``
             only the time, in RFC 3339 form, for a vendor's plugin that serves one pod at a time.
         lock_timeouts_s: Node lock → age in seconds from which the lock counts as abandoned. ``--node-lock-timeout``
@@ -237,6 +239,7 @@ class Family:
     one_choice_per_pod: bool = False
     cores_are_units: bool = False
     kept_key: str = ""
+    amounts_are_totals: bool = False
     foreign_lock_protocol: Literal["hami", "time"] = "hami"
     lock_timeouts_s: Mapping[str, float] = field(default_factory=_empty)
     doctor: DoctorNotes = DoctorNotes()

@@ -66,7 +66,7 @@ class AdmissionSuite(VendorCase):
     def test_request_is_never_less_than_the_limit(self, loaded: LoadedVendor, data: st.DataObject) -> None:
         """A vendor may round up. A smaller amount points to a wrong unit: amounts are MiB and percent.
 
-        The memory limit counts units of ``memory_factor`` MiB.
+        The memory limit counts units of ``memory_factor`` MiB. With ``amounts_are_totals``, each device has its part.
         """
         family = data.draw(st.sampled_from(loaded.families))
         container = data.draw(samples.plain_containers(family))
@@ -76,11 +76,12 @@ class AdmissionSuite(VendorCase):
             return
         names = family.resources
         limits = {name: int(amount) for name, amount in container.limits.items()}
+        parts = limits[names.count] if family.amounts_are_totals else 1
         said = f"limits {dict(container.limits)} became {request}"
         assert request is not None, said
         assert request.count >= limits[names.count], said
-        assert family.cores_are_units or request.cores >= limits.get(names.cores, 0), said
-        memory = limits.get(names.memory, 0) * max(family.memory_factor, 1)
+        assert family.cores_are_units or request.cores >= limits.get(names.cores, 0) // parts, said
+        memory = limits.get(names.memory, 0) * max(family.memory_factor, 1) // parts
         percent = limits.get(names.memory_percentage, 0)
         assert request.memory_mib >= memory, f"less memory than asked for: {said}"
         if percent and not request.memory_mib:
