@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -135,6 +136,20 @@ def sleeper(name: str, *limits: Mapping[str, object], **more: Any) -> dict[str, 
         for i, amounts in enumerate(limits)
     ]
     return {"kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers, **more}}
+
+
+async def told(stage: ForeignStage, name: str, why: str) -> None:
+    """Wait until an event of a pod that is not bound holds a text."""
+    seen: list[str] = []
+
+    async def found() -> bool:
+        seen[:] = await stage.events(name)
+        return any(why in text for text in seen)
+
+    with contextlib.suppress(TimeoutError):
+        await until(found)
+    assert await found(), f"{name} is told {seen}, not {why!r}"
+    assert "nodeName" not in (await stage.pod(name))["spec"]
 
 
 async def until(condition: Callable[[], Awaitable[object]], limit_s: float = 30.0) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from hami_core.testing.stage import StageNode
 from hami_core.wire import keys
-from tests.foreign.device_plugin import ForeignStage, registered, sleeper, until
+from tests.foreign.device_plugin import ForeignStage, registered, sleeper, told, until
 from tests.foreign.vastai import ALLOCATED, REGISTER, RESOURCE, TO_ALLOCATE, VastaiPlugin
 
 if TYPE_CHECKING:
@@ -58,19 +58,6 @@ async def given(stage: ForeignStage, name: str, container: str = "c0") -> list[s
     booked = annotations[ALLOCATED].split(";")[int(container[1:])]
     assert booked == "".join(f"{device},Vastai,0,0:" for device in devices), "as HAMi writes it: without memory"
     return devices
-
-
-async def told(stage: ForeignStage, name: str, why: str) -> None:
-    """Wait until an event of a pod holds a text. The pod is not bound."""
-
-    async def found() -> bool:
-        return any(why in text for text in await stage.events(name))
-
-    try:
-        await until(found)
-    except TimeoutError:
-        pytest.fail(f"{name} is told {await stage.events(name)}, not {why!r}")
-    assert "nodeName" not in (await stage.pod(name))["spec"]
 
 
 async def unlocked(stage: ForeignStage) -> bool:
