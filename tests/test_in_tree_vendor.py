@@ -1,6 +1,6 @@
-"""A folder is all that a vendor of this repository needs: a copy of the template in ``vendors/`` is used everywhere.
+"""A folder is all that a vendor of this repository needs: what `hami plugins new` writes there is used everywhere.
 
-The test copies the template into a copy of this tree. It installs nothing from an index and builds no image.
+The test writes a vendor into each home of a copy of this tree. It installs nothing from an index and builds no image.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from tests.tree import Tree
 
 ROOT = Path(__file__).parent.parent
 PIN = f"hami-acme=={__version__}"
+HOMES = {"acme": "vendors", "zeta": "contrib/vendors"}
+"""Vendor → its home; zeta has no node side."""
 BUILD = """
 import os, sys
 from hatchling import build
@@ -56,19 +58,22 @@ print(json.dumps({"objects": objects, "warnings": list(warnings(Chart.read(), va
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory) -> Tree:
     copy = Tree(tmp_path_factory.mktemp("tree"))
-    shutil.copytree(copy.root / "contrib/template", copy.root / "vendors/acme")
+    for name, home in HOMES.items():
+        copy.run("-m", "hami_core", "plugins", "new", name, "--into", home)
     return copy
 
 
-def test_nox_runs_the_vendors_session_by_its_tag(tree):
-    sessions = json.loads(tree.run("-m", "nox", "--list", "--json", "--tags", "acme"))
-    assert [session["session"] for session in sessions] == ["vendor(acme)"]
+@pytest.mark.parametrize("name", HOMES)
+def test_nox_runs_the_vendors_session_by_its_tag(tree, name):
+    sessions = json.loads(tree.run("-m", "nox", "--list", "--json", "--tags", name))
+    assert [session["session"] for session in sessions] == [f"vendor({name})"]
 
 
 def test_wheels_from_tree_and_sdist_have_the_vendors_extra(tree, tmp_path):
     extras = ProjectMetadata(str(tree.root), PluginManager()).core.optional_dependencies
     assert extras["acme"] == [PIN]
-    assert PIN in extras["all"]
+    assert extras["zeta"] == [PIN.replace("acme", "zeta")]
+    assert {*extras["acme"], *extras["zeta"]} <= set(extras["all"])
     tree.run("-c", BUILD, "build_sdist", tree.root, tmp_path)
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -84,8 +89,12 @@ def test_wheels_from_tree_and_sdist_have_the_vendors_extra(tree, tmp_path):
 def test_images_contain_the_vendor_and_its_agent_has_one(tree):
     made = json.loads(tree.run("-c", IMAGES))
     own = {name: layer[1] for name, layers in made.items() for layer in layers if layer[0] == "own"}
-    assert "hami-acme" in own["scheduler"]
+    assert {"hami-acme", "hami-zeta"} <= set(own["scheduler"])
     assert own["agent-acme"] == ["hami", "hami-acme"]
+
+
+def test_vendor_without_a_node_side_has_no_agents_image(tree):
+    assert "agent-zeta" not in tree.run("-c", "from contrib.images.recipes import RECIPES; print(*RECIPES)").split()
 
 
 def test_agents_debian_packages_come_from_the_vendors_folder(tree):
@@ -107,24 +116,28 @@ def test_chart_protects_the_vendors_keys_and_trusts_our_image(tree):
     text = json.dumps(said["objects"])
     assert ",acme" in next(word for word in text.split('"') if word.startswith("--vendors=nvidia,"))
     assert "hami/agent-acme" in text
-    assert "hami.io/acme-devices-allocated" in (tree.root / "contrib/helm/hami/files/system-keys.json").read_text()
+    protected = (tree.root / "contrib/helm/hami/files/system-keys.json").read_text()
+    assert all(f"hami.io/{name}-devices-allocated" in protected for name in HOMES)
 
 
 def test_docs_have_the_vendors_page(tree):
     tree.run("-c", "from contrib.vendor_folders import copy_pages; copy_pages()")
-    assert (tree.root / "docs/vendors/acme.md").read_text() == (tree.root / "vendors/acme/README.md").read_text()
+    for name, home in HOMES.items():
+        assert (tree.root / f"docs/vendors/{name}.md").read_text() == (
+            tree.root / home / name / "README.md"
+        ).read_text()
     assert "\nvendors/*\n" in (tree.root / "docs/index.md").read_text()
 
 
 def test_import_rules_hold_for_the_vendor(tree):
     rules = tomllib.loads(lint_imports.configuration(tree.root))["tool"]["importlinter"]
-    assert "hami_acme" in rules["root_packages"]
+    assert {"hami_acme", "hami_zeta"} <= set(rules["root_packages"])
     lists = {
         contract["name"]: [name for kind in ("source_modules", "modules") for name in contract.get(kind, ())]
         for contract in rules["contracts"]
     }
-    assert "hami_acme" in lists["Vendors see only what is public"]
-    assert "hami_acme" in lists["Vendors do not know each other"]
+    for contract in ("Vendors see only what is public", "Vendors do not know each other"):
+        assert {"hami_acme", "hami_zeta"} <= set(lists[contract])
 
 
 @pytest.mark.parametrize(
@@ -145,14 +158,24 @@ def test_vendor_that_imports_a_private_module_is_refused(tree, door):
 
 
 def test_repository_tests_cover_the_vendor(tree, tmp_path):
-    tree.run("-c", BUILD, "build_wheel", tree.root / "vendors/acme", tmp_path)
-    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
-        wheel.extractall(tmp_path)
-    files = ["vendors/acme", "tests/test_repository.py", "hami_core/tests/plugins/test_api_reference.py"]
-    chosen = "one_version or extra_of_its_version or import_public_names_only or (TestAcme and entry_point)"
+    for name, home in HOMES.items():
+        tree.run("-c", BUILD, "build_wheel", tree.root / home / name, tmp_path)
+    for file in tmp_path.glob("*.whl"):
+        with zipfile.ZipFile(file) as wheel:
+            wheel.extractall(tmp_path)
+    files = [
+        "vendors/acme",
+        "contrib/vendors/zeta",
+        "tests/test_repository.py",
+        "hami_core/tests/plugins/test_api_reference.py",
+    ]
+    chosen = (
+        "one_version or extra_of_its_version or import_public_names_only or ((TestAcme or TestZeta) and entry_point)"
+    )
     words = ["-v", "-c", "pyproject.toml", "-p", "no:cacheprovider", *files, "-k", chosen]
     said = tree.run("-m", "pytest", *words, path=(tmp_path,))
-    for test in ("one_version[hami-acme] PASSED", "hami_acme/node.py] PASSED", "TestAcme::test_"):
+    tests = ("one_version[hami-acme] PASSED", "hami_acme/node.py] PASSED", "TestAcme::test_", "TestZeta::test_")
+    for test in (*tests, "one_version[hami-zeta] PASSED"):
         assert test in said
 
 

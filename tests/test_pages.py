@@ -106,7 +106,9 @@ def flags(command):
         return {*names, *KLOG, *model.IGNORED, "--help"}
     found = root.get_command(click.Context(root), command)
     assert found is not None, command
-    return {*chain.from_iterable((*each.opts, *each.secondary_opts) for each in found.params), "--help", "-h"}
+    parts = found.commands.values() if isinstance(found, click.Group) else ()
+    params = chain(found.params, *(part.params for part in parts))
+    return {*chain.from_iterable((*each.opts, *each.secondary_opts) for each in params), "--help", "-h"}
 
 
 def commands():

@@ -1,4 +1,4 @@
-"""``hami plugins``: lists the installed vendor plugins and their problems."""
+"""``hami plugins``: lists the installed vendor plugins and their problems; ``hami plugins new`` writes one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import sys
 
 import click
 
+from hami_core.cli.new_vendor import command as new
 
-@click.command("plugins")
+
+@click.group("plugins", invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(*, as_json: bool) -> None:
+@click.pass_context
+def command(context: click.Context, *, as_json: bool) -> None:
     """List the installed vendor plugins: families, hooks, node sides and problems.
 
     Node sides are imported, too. A node side that needs a driver or a library that this machine lacks is shown as "not
@@ -21,6 +24,17 @@ def command(*, as_json: bool) -> None:
     Exits with 1 if there is an error: a plugin that could not be loaded, an illegal name, or an entry point in a group
     that hami does not read.
     """
+    if context.invoked_subcommand is None:
+        _list(as_json=as_json)
+    elif as_json:
+        raise click.UsageError(f"--json is for the list, not for {context.invoked_subcommand}")
+
+
+command.add_command(new)
+
+
+def _list(*, as_json: bool) -> None:
+    """Print the list and exit."""
     from hami_core.plugins import load
     from hami_core.plugins.examine import examine
     from hami_core.plugins.report import as_json as to_json

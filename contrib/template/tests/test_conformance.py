@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from hami_acme import Acme
-from hami_acme.node import AcmeNode
 
 from hami_core.testing import VendorSuite
 
@@ -16,16 +15,15 @@ class TestAcme(VendorSuite):
     def vendor(self) -> Acme:
         return Acme()
 
+    # template if node_side
     @pytest.fixture
-    def node_side(self, tmp_path, monkeypatch) -> AcmeNode:
-        """Make a node side on a machine with two devices."""
-        for index in range(2):
-            folder = tmp_path / f"acme{index}"
-            folder.mkdir()
-            facts = {"uuid": f"ACME-000{index}", "memory_mib": "32768", "model": "Acme-X1", "numa_node": "0"}
-            for name, value in facts.items():
-                (folder / name).write_text(value + "\n")
-        monkeypatch.setenv("HAMI_ACME_SYSFS", str(tmp_path))
+    def node_side(self, tmp_path, monkeypatch):
+        """Make a node side on a machine with two simulated devices."""
+        from hami_acme.node import AcmeNode
+        from hami_acme.simulated import devices
+
+        for name, value in devices(tmp_path).items():
+            monkeypatch.setenv(name, value)
         return AcmeNode()
 
     @pytest.fixture
@@ -33,7 +31,9 @@ class TestAcme(VendorSuite):
         """Break or mend a device as the driver shows it: the folder of a broken device is gone."""
 
         def set_health(device_id: str, healthy: bool) -> None:
-            folder, away = tmp_path / f"acme{int(device_id[-4:])}", tmp_path / f"away-{device_id}"
+            folder, away = tmp_path / f"sys/acme{int(device_id[-4:])}", tmp_path / f"away-{device_id}"
             (away.rename(folder) if healthy else folder.rename(away))
 
         return set_health
+
+    # template endif

@@ -40,6 +40,9 @@ class Acme:
             resources=Resources(count=config.count, memory=config.memory),
             allocated_key="hami.io/acme-devices-allocated",
             register_key=REGISTER_KEY,
+            # template if not node_side
+            offered_resource=config.count,
+            # template endif
             uuid_selectors=(SelectorKeys("acme.example/use-npu-uuid", "acme.example/nouse-npu-uuid"),),
             type_selectors=(SelectorKeys("acme.example/use-npu-type", "acme.example/nouse-npu-type"),),
             capabilities={
@@ -47,7 +50,9 @@ class Acme:
                 Capability.MEMORY_LIMIT: Grade(Support.PARTIAL, "kept by Acme's runtime library, not by the driver"),
                 Capability.UUID_SELECTORS: Grade(Support.FULL),
                 Capability.TYPE_SELECTORS: Grade(Support.FULL),
+                # template if node_side
                 Capability.NODE_AGENT: Grade(Support.FULL),
+                # template endif
             },
         )
         return [acme]

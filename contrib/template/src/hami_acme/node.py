@@ -8,8 +8,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hami_acme import REGISTER_KEY, Acme, AcmeConfig
 from hami_core import Advertisement, ContainerEdits, Device, DeviceError, DeviceNode, HealthChange, hookimpl
+
+from . import REGISTER_KEY, Acme, AcmeConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
