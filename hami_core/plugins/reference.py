@@ -32,6 +32,41 @@ that it needs, by name. If a method has a hook's name and no mark, the whole ven
 never be called. The class states `api_version = (major, minor)`; another major version is refused. If both classes
 implement a hook, the agent calls the node side's.
 
+**Imports.** The scheduler side is imported on machines without a driver, so it loads no driver library. Of the core,
+import only from these modules. All others change without notice. For a vendor in this repository the import linter
+enforces this.
+
+| module | what it has |
+|---|---|
+| `hami_core` | [types, errors and the hook marker](types.md) |
+| `hami_core.vendorkit` | [what vendors share](vendorkit.md): amounts, rounding, selectors, templates, locks |
+| `hami_core.vendorkit.node` | [what the node side needs](vendorkit-node.md): writing registers, paths in containers |
+| `hami_core.documents` | [strict readers for an administrator's YAML and JSON](documents.md), with texts for errors |
+| `hami_core.testing` | [the conformance kit](testing.md) |
+
+**Defaults.** Only `families` is required on the scheduler side. A vendor leaves out each other hook whose default is
+right:
+
+| hook left out | default |
+|---|---|
+| `register` | devices from the family's `register_key` in HAMi's JSON form |
+| `parse_request` | count, memory, percentage and cores from limits, else requests; refuses impossible amounts |
+| `mutate_admission` | the container uses devices if `parse_request` finds a request |
+| `check_type`, `check_uuid` | the family's selector annotations: comma lists of models and UUIDs to use or to avoid |
+| `custom_filter` | every device that has room |
+| `patch_annotations` | nothing beyond `allocated_key` and `to_allocate_key`, which the framework writes |
+
+**Refusing.** What a hook answers or raises depends on whose fault it is:
+
+| problem | answer | from |
+|---|---|---|
+| the device does not fit | return `Reason`; it appears in the pod's events | `custom_filter`, `check_type`, … |
+| the user's mistake | raise `RequestError(subject, field, problem, fix)` | `parse_request`, `mutate_admission` |
+| a node's malformed annotation | raise `WireError` | `register` |
+| a device, driver or file that is missing or fails | raise `DeviceError`; the pod's events show its text | `allocate` |
+
+Any other exception is the plugin's failure: the pod is refused, and the message names the distribution and its version.
+
 A **failure** is an exception, or an answer of the wrong type or out of range. It is counted, and logged with
 distribution, version, hook and arguments (the 1st, 10th, 100th… failure of one kind). It never ends the process. *When
 it fails* names its effect. Two exceptions are answers, not failures. `RequestError` from `parse_request` and

@@ -1,23 +1,26 @@
-"""The template as an author uses it: copied, renamed, installed with pip, found, scheduled and tested."""
+"""The author's path, by the commands of the how-to: write a package, install it, check it, run a pod on its devices."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
-import textwrap
+import sysconfig
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from hami_core import __version__
 
+pytestmark = pytest.mark.timeout(480)
 ROOT = Path(__file__).parents[3]
-TEMPLATE = ROOT / "contrib" / "template"
 HOW_TO = ROOT / "docs/how-to/write-a-vendor-plugin.md"
+SECTIONS = ("Write the package", "Run a pod on simulated devices")
 
 SCHEDULE = """
 import json
@@ -58,32 +61,92 @@ print(json.dumps({
 """
 
 
+class Author:
+    """An author who ran the commands of the how-to in an environment of their own.
+
+    pip builds this tree and the package. It takes all other packages from this test's environment, and nothing from an
+    index.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.package, self.environment = root / "zeta/hami-zeta", root / "zeta/.venv"
+        options = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+        kept = {name: value for name, value in os.environ.items() if not re.match("HAMI_|PYTHON|PYTEST|PIP_", name)}
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        self.variables = {**kept, **options, "PATH": path, "HOME": str(root)}
+        self.pages = dict(commands())
+        lend = f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})"
+        lines = []
+        for number, command in enumerate(self.pages):
+            lines += [f"echo '== {number}'", command]
+            if " -m venv " in command:
+                lines.append(f"printf '%s\\n' {shlex.quote(lend)} > $(echo .venv/lib/python*/site-packages)/lent.pth")
+        done = self.shell("\n".join(lines), ROOT, PYTEST_ADDOPTS="-W error -p no:cacheprovider")
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        outputs = re.split(r"^== \d+\n", done.stdout, flags=re.MULTILINE)[1:]
+        self.outputs = dict(zip(self.pages, outputs, strict=True))
+
+    def shell(self, script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        words = ["sh", "-ec", script]
+        env = {**self.variables, **environment}
+        return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+    def later(self, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run more commands, where the how-to's ended."""
+        return self.shell(f". {self.environment}/bin/activate\n{script}", self.package, **environment)
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run Python."""
+        return self.later(shlex.join(["python", *arguments]))
+
+    def told(self, beginning: str) -> tuple[str, str]:
+        """What the page and the command say for the command that begins so."""
+        [command] = [line for line in self.pages if line == beginning or line.startswith(f"{beginning} --")]
+        return self.pages[command], self.outputs[command]
+
+
+def commands():
+    """Each command of the how-to's first sections, with the output that the page shows."""
+    page = HOW_TO.read_text("utf-8")
+    for section in SECTIONS:
+        text = page.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+        for kind, block in re.findall(r"^```(sh|console)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+            if kind == "sh":
+                yield from ((line, "") for line in block.splitlines())
+                continue
+            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+                command, output = re.fullmatch(r"((?:[^\n]*\\\n)*[^\n]*\n)(.*)", part, re.DOTALL).groups()
+                yield command.rstrip(), output
+
+
+def lines(text):
+    """The lines of an output, without blank ones, trailing blanks and times."""
+    stripped = (re.sub(r"\d+\.\d+ ?s", "SECONDS", line).rstrip() for line in text.splitlines())
+    return [line for line in stripped if line and line != "…"]
+
+
 @pytest.fixture(scope="module")
-def author(tmp_path_factory):
-    """A function that runs commands with the copied and renamed package, which is installed into its own folder."""
-    root = tmp_path_factory.mktemp("author")
-    package, site = root / "hami-zeta", root / "site"
-    shutil.copytree(TEMPLATE, package, ignore=shutil.ignore_patterns("__pycache__", ".*", "dist", "build"))
-    rename = "grep -rlI -i acme . | xargs sed -i 's/acme/zeta/g; s/Acme/Zeta/g; s/ACME/ZETA/g'"
-    assert rename in (TEMPLATE / "README.md").read_text()
-    subprocess.run(f"{rename} && mv src/hami_acme src/hami_zeta", shell=True, cwd=package, check=True)
-    options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
-    pip = [sys.executable, "-m", "pip", "install", "-q", *options, "--target", str(site), "."]
-    subprocess.run(pip, cwd=package, check=True, capture_output=True)
-
-    def run(*arguments, **environment):
-        here = str(ROOT)
-        variables = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{here}", **environment}
-        command = [sys.executable, *arguments]
-        return subprocess.run(command, cwd=package, env=variables, capture_output=True, text=True, check=False)
-
-    return run
+def author():
+    root = Path(tempfile.mkdtemp(prefix="a-"))  # the demo's sockets need a short path
+    yield Author(root)
+    shutil.rmtree(root)
 
 
-def test_renamed_copy_has_no_trace_of_the_old_name(author):
+def test_written_package_has_no_trace_of_the_templates_name(author):
     done = author("-c", "import hami_zeta, hami_zeta.node; print(hami_zeta.Zeta, hami_zeta.node.ZetaNode)")
     assert done.returncode == 0, done.stderr
-    assert "acme" not in done.stdout.lower()
+    inside = [path.relative_to(author.package) for path in author.package.rglob("*") if path.is_file()]
+    written = [path for path in inside if not re.search(r"(^|/)\.|\.pyc$|LICENSE", str(path))]
+    texts = [f"{path}: {(author.package / path).read_text('utf-8')}" for path in written]
+    assert len(texts) > 8
+    assert not [text for text in texts if re.search("acme|template ", text, re.IGNORECASE)]
+
+
+@pytest.mark.parametrize("command", ["hami plugins", "python -m pytest -q", "hami demo"])
+def test_commands_of_the_how_to_print_what_it_shows(author, command):
+    page, output = author.told(command)
+    assert lines(page)
+    assert [line for line in lines(page) if line not in lines(output)] == []
 
 
 def test_package_is_found_and_its_pods_are_scheduled(author):
@@ -102,46 +165,57 @@ def test_package_is_found_and_its_pods_are_scheduled(author):
 
 
 def test_own_test_file_passes_the_kit(author):
-    done = author("-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "warning" not in (done.stdout + done.stderr).lower()
+    """The how-to's `python -m pytest -q` ran with warnings as errors."""
+    _, output = author.told("python -m pytest -q")
+    assert re.search(r"^\d+ passed", output, re.MULTILINE), output
+    assert "warning" not in output.lower()
 
 
 def test_node_side_passes_the_kit_on_fake_devices(author):
-    readme = (
-        re.sub(r"acme", "zeta", (TEMPLATE / "README.md").read_text()).replace("ACME", "ZETA").replace("Acme", "Zeta")
-    )
-    recipes = {
-        textwrap.dedent(found[1])
-        for page in (HOW_TO.read_text(), readme)
-        for found in re.finditer(r"^ *```sh\n(.*?)^ *```", page, re.DOTALL | re.MULTILINE)
-        if "export HAMI_ZETA_SYSFS=" in found[1]
-    }
-    [recipe] = recipes
-    script = recipe.replace(".venv/bin/hami", f"{sys.executable} -m hami_core")
     show = (
         "import os, hami_core as core; from hami_zeta.node import ZetaNode; "
         "container = core.ContainerRef('u', 'ns', 'p', 'c', core.ContainerKind.APP); "
         "[node] = ZetaNode().allocate((core.Slice('ZETA-0001', 'ZETA', 1, 0),), container).device_nodes; "
         "print(node.path, os.stat(node.host_path).st_size)"
     )
-    shell = "import subprocess, sys; sys.exit(subprocess.run(['sh', '-ec', sys.argv[1]]).returncode)"
-    done = author("-c", shell, f'{script}\n{sys.executable} -c "{show}"')
+    devices = 'eval "$(python -m hami_zeta.simulated fake)"'
+    assert devices in author.pages
+    done = author.later(f'{devices}\nhami conformance zeta --node\npython -c "{show}"')
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed   allocate answers the same again" in done.stdout
     assert done.stdout.splitlines()[-1] == "/dev/zeta1 0"
 
 
-def test_code_in_the_how_to_equals_the_template():
+def test_package_without_a_node_side_gets_its_pod_running(author):
+    """Another device plugin serves its nodes: the demo takes the node's manifest from the package's tests."""
+    [demo] = re.findall(r"`(hami demo --vendor zeta .*--nodes tests/data/nodes)`", HOW_TO.read_text())
+    done = author.later(f"""
+        cd ..
+        hami plugins new yota --no-node-side --domain yota.com --device gpu
+        cd hami-yota
+        pip install -q -e '.[test]'
+        hami plugins
+        python -m pytest -q
+        {demo.replace("zeta", "yota")} --json > demo.json
+    """)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "  families   YOTA (yota.com/gpu)\n  hooks      config_model, families\n  node side  none" in done.stdout
+    assert re.search(r"^\d+ passed", done.stdout, re.MULTILINE)
+    package = author.package.parent / "hami-yota"
+    [pod] = json.loads((package / "demo.json").read_text())["pods"]
+    assert (pod["phase"], pod["node"], pod["ok"]) == ("Running", "gpu-2", True)
+    assert not [path for path in package.rglob("*.py") if "Node" in path.read_text()]
+
+
+def test_code_in_the_how_to_equals_the_package(author):
     blocks = re.findall(r"^<!-- from (\S+) -->\n```\w+\n(.*?)^```", HOW_TO.read_text(), re.DOTALL | re.MULTILINE)
-    assert {path for path, _ in blocks} >= {
-        "contrib/template/pyproject.toml",
-        "contrib/template/src/hami_acme/__init__.py",
-        "contrib/template/src/hami_acme/node.py",
-        "contrib/template/tests/test_conformance.py",
+    assert {path for path, _ in blocks} == {
+        "src/hami_zeta/__init__.py",
+        "src/hami_zeta/node.py",
+        "tests/test_conformance.py",
     }
     for path, code in blocks:
-        assert code in (ROOT / path).read_text(), f"{HOW_TO}: the block from {path} differs from the file"
+        assert code in (author.package / path).read_text(), f"{HOW_TO}: the block from {path} differs from the file"
 
 
 @pytest.mark.parametrize("page", ["how-to/write-a-vendor-plugin.md", "reference/hooks.md"])
