@@ -15,7 +15,7 @@ import statistics
 import sys
 from dataclasses import asdict, dataclass, replace
 from itertools import count, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 from hami_nvidia import Nvidia, NvidiaConfig
@@ -45,6 +45,7 @@ from tests.bench.figures import Figure, p50_p99, timings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from hami_core.plugins.loaded import Loaded
 
@@ -153,7 +154,7 @@ def kinds() -> list[Kind]:
         first, *_ = yaml.safe_load_all((ROOT / f"contrib/examples/{vendor.name}.yaml").read_text("utf-8"))
         limits = {k: str(v) for k, v in first["spec"]["containers"][0]["resources"]["limits"].items()}
         for file in sorted(vendor.folder.glob("tests/data/nodes/*.yaml")):
-            kind = Kind(vendor.name, _facts(yaml.safe_load(file.read_text("utf-8"))), limits)
+            kind = Kind(vendor.name, facts_of(file), limits)
             inventory = Inventory(loaded.rules())
             inventory.set_node(kind.facts, devices_on(loaded, kind.facts))
             if inventory.filter(_pod(loaded, [kind], 0), [kind.facts.name]).best:
@@ -164,7 +165,9 @@ def kinds() -> list[Kind]:
     return found
 
 
-def _facts(manifest: dict[str, Any]) -> NodeFacts:
+def facts_of(file: Path) -> NodeFacts:
+    """The node in a manifest."""
+    manifest = yaml.safe_load(file.read_text("utf-8"))
     meta, status = manifest["metadata"], manifest.get("status", {})
     capacity = {key: str(value) for key, value in status.get("capacity", {}).items()}
     allocatable = {key: str(value) for key, value in status.get("allocatable", capacity).items()}

@@ -17,6 +17,7 @@ import yaml
 from contrib.vendor_folders import ROOT, in_tree
 from hami_core.plugins import load
 from hami_core.testing import StageError
+from tests.bench.filter import facts_of, kinds
 from tests.integration.bad_input import distributions
 from tests.integration.mixed import MixedNode, MixedStage, foreign_node, gpu, node, npu, pod
 
@@ -24,20 +25,23 @@ pytestmark = pytest.mark.timeout(300)
 EVERY = tuple(vendor.name for vendor in in_tree())
 THEIRS = {vendor.name: vendor for vendor in in_tree() if vendor.folder.parts[-3:-1] == ("contrib", "vendors")}
 """Vendors whose nodes other people's device plugins serve."""
+KINDS = {kind.vendor: kind for kind in kinds()}
 
 
 def nodes() -> list[MixedNode]:
-    """Nodes that each have devices of all `THEIRS`. The first has the first node of each vendor's tests, and so on."""
+    """Nodes that each have devices of all `THEIRS`.
+
+    On the first, the first example pod of each vendor fits. The others have the nodes of the vendors' tests in turn.
+    """
     files = [sorted(vendor.folder.glob("tests/data/nodes/*.yaml")) for vendor in THEIRS.values()]
+    turns = [[facts_of(mine[turn % len(mine)]) for mine in files] for turn in range(max(map(len, files)))]
     made = []
-    for number in range(max(map(len, files), default=1)):
+    for number, vendors in enumerate([[KINDS[vendor].facts for vendor in THEIRS], *turns]):
         parts: dict[str, dict[str, str]] = {"annotations": {}, "labels": {}, "capacity": {}}
-        for mine in files:
-            manifest = yaml.safe_load(mine[number % len(mine)].read_text("utf-8"))
-            found = {**manifest["metadata"], **manifest.get("status", {})}
-            found["capacity"] = found.get("allocatable", found.get("capacity", {}))
-            for key, part in parts.items():
-                part.update({name: str(value) for name, value in found.get(key, {}).items()})
+        for facts in vendors:
+            parts["annotations"] |= facts.annotations
+            parts["labels"] |= facts.labels
+            parts["capacity"] |= facts.allocatable
         made.append(MixedNode(f"theirs-{number}", agents=(), **parts))
     return [*made, node("gpu", "a100x1"), foreign_node("npu-mlu", npus=2, mlus=2)]
 
@@ -50,11 +54,7 @@ def examples(vendor: str) -> list[dict[str, Any]]:
 
 def asked(vendor: str) -> dict[str, Any]:
     """Limits of a container that asks for a device of a vendor."""
-    if vendor == "nvidia":
-        return gpu(3000)
-    if vendor == "ascend":
-        return npu(8192)
-    return examples(vendor)[0]["spec"]["containers"][0]["resources"]["limits"]
+    return npu(8192) if vendor == "ascend" else dict(KINDS[vendor].limits)
 
 
 def words(found: dict[str, Any]) -> set[str]:
@@ -63,14 +63,14 @@ def words(found: dict[str, Any]) -> set[str]:
     return {keys[key] for key, text in found["metadata"]["annotations"].items() if key in keys and text.strip(";")}
 
 
-@pytest.mark.parametrize("vendor", THEIRS)
-async def test_every_example_pod_runs_on_nodes_of_all_vendors(short_folder, vendor):
-    async with MixedStage(short_folder / vendor, nodes(), vendors=EVERY) as stage:
-        for document in examples(vendor):
-            name = document["metadata"]["name"]
-            await stage.submit(document)
-            assert words(await stage.wait_running(name)) == {vendor}
-            await stage.call("DELETE", f"/api/v1/namespaces/default/pods/{name}", {"gracePeriodSeconds": 0})
+async def test_every_example_pod_runs_on_nodes_of_all_vendors(short_folder):
+    async with MixedStage(short_folder / "examples", nodes(), vendors=EVERY) as stage:
+        for vendor in THEIRS:
+            for document in examples(vendor):
+                name = document["metadata"]["name"]
+                await stage.submit(document)
+                assert words(await stage.wait_running(name)) == {vendor}
+                await stage.call("DELETE", f"/api/v1/namespaces/default/pods/{name}", {"gracePeriodSeconds": 0})
 
 
 async def test_pods_of_two_vendors_get_devices_of_both(short_folder):
