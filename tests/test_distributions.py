@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import pkgutil
 from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
 import pytest
 
 import hami_core
 from contrib.vendor_folders import NODE, ROOT, VENDORS, in_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EVERY = [pytest.param(vendor, id=vendor.name) for vendor in in_tree()]
 SIDES = [
@@ -46,3 +51,29 @@ def test_vendors_with_an_agent_of_ours_are_in_one_home():
     homes = {vendor.name: vendor.folder.parent.relative_to(ROOT).as_posix() for vendor in in_tree()}
     with_agent = {vendor.name for vendor in in_tree() if vendor.target(NODE)}
     assert {name for name, home in homes.items() if home == "vendors"} == with_agent
+
+
+RUN = 6
+"""Equal lines from which on two vendors repeat each other."""
+
+
+def code(file: Path) -> list[tuple[int, str]]:
+    """Number and text of a file's lines, without blank ones and imports."""
+    text = file.read_text("utf-8")
+    imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    skipped = {line for node in imports for line in range(node.lineno, (node.end_lineno or 0) + 1)}
+    lines = enumerate(map(str.strip, text.splitlines()), 1)
+    return [(number, line) for number, line in lines if line and number not in skipped]
+
+
+def test_vendors_repeat_no_six_lines_of_each_other():
+    """What two vendors need belongs into `hami_core.vendorkit`."""
+    places: dict[tuple[str, ...], dict[str, str]] = {}
+    for vendor in in_tree():
+        for file in sorted(vendor.source.rglob("*.py")):
+            lines = code(file)
+            for first in range(len(lines) - RUN + 1):
+                run = tuple(line for _, line in lines[first : first + RUN])
+                where = f"{file.relative_to(ROOT)}:{lines[first][0]}"
+                places.setdefault(run, {}).setdefault(vendor.name, where)
+    assert [list(found.values()) for found in places.values() if len(found) > 1] == []

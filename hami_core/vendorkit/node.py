@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from pydantic import AliasChoices, ValidationError
@@ -15,7 +16,9 @@ from hami_core.wire.env import LIMITS_DIR, PRELOAD_PATH, REGION_DIR, VGPU_ROOT
 from hami_core.wire.node import encode_devices_json, encode_pair_scores, format_reported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    from hami_core.model import Slice
 
 __all__ = [
     "LIMITS_DIR",
@@ -26,6 +29,7 @@ __all__ = [
     "encode_devices_json",
     "encode_pair_scores",
     "format_reported",
+    "slices_by_device",
     "wait_for_room",
 ]
 
@@ -69,6 +73,29 @@ def wait_for_room(
             if not is_full(error) or clock() >= deadline:
                 raise
         sleep(_ROOM_POLL_S)
+
+
+def slices_by_device(slices: Iterable[Slice]) -> dict[str, Slice]:
+    """Return one slice for each device, by its id. Several slices of one device are added up; 0 means no limit.
+
+    Example:
+        >>> found = slices_by_device([Slice("A-0", "ACME", 1024, 30), Slice("A-0", "ACME", 1024, 0)])
+        >>> found["A-0"].memory_mib, found["A-0"].cores
+        (2048, 0)
+    """
+    found: dict[str, Slice] = {}
+    for piece in slices:
+        first = found.get(piece.device_id)
+        found[piece.device_id] = (
+            piece
+            if first is None
+            else replace(
+                first,
+                memory_mib=first.memory_mib and piece.memory_mib and first.memory_mib + piece.memory_mib,
+                cores=first.cores and piece.cores and first.cores + piece.cores,
+            )
+        )
+    return found
 
 
 class EnvironmentSettings(BaseSettings):

@@ -343,14 +343,8 @@ class AscendNode:
         return self._folder("shmem") / f"{container.pod_uid}_{container.container}"
 
     @hookimpl
-    def tend(
-        self,
-        records: Mapping[str, ContainerRef],
-        slices: Mapping[str, tuple[Slice, ...]],
-        region_dirs: Mapping[str, str],
-    ) -> None:
+    def tend(self, records: Mapping[str, ContainerRef], slices: Mapping[str, tuple[Slice, ...]]) -> None:
         """Look after vNPUs every ``HAMI_ASCEND_LOOK_INTERVAL_S``."""
-        del region_dirs
         self._slices = dict(slices)
         if self._clock() < self._due:
             return

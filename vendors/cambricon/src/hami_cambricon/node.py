@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
@@ -32,7 +31,7 @@ from hami_core import (
     Sample,
     hookimpl,
 )
-from hami_core.vendorkit.node import EnvironmentSettings, encode_devices_json, wait_for_room
+from hami_core.vendorkit.node import EnvironmentSettings, encode_devices_json, slices_by_device, wait_for_room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -182,7 +181,7 @@ class CambriconNode:
 
         Without an instance, the driver refuses memory and compute on a card in sMLU mode. So whole cards have one too.
         """
-        held = per_card(slices)
+        held = slices_by_device(slices)
         if any(uuid not in self._cards or not self._is_present(self._cards[uuid]) for uuid in held):
             self.discover()
         missing = [uuid for uuid in held if uuid not in self._cards or not self._is_present(self._cards[uuid])]
@@ -257,7 +256,7 @@ class CambriconNode:
     def _in_order(self, slices: tuple[Slice, ...]) -> tuple[str, ...]:
         """The cards of a container in the order of their indices. A card that is unknown comes last."""
         known = {uuid: card.index for uuid, card in self._cards.items()}
-        return tuple(sorted(per_card(slices), key=lambda uuid: (known.get(uuid, len(known)), uuid)))
+        return tuple(sorted(slices_by_device(slices), key=lambda uuid: (known.get(uuid, len(known)), uuid)))
 
     # --- metrics -----------------------------------------------------------------------------------------------------
 
@@ -347,19 +346,3 @@ def whole_only(modes: Modes, index: int) -> str:
     if modes.smlu is None:
         return "the card or its driver has no sMLU mode"
     return "" if modes.smlu else f"sMLU mode is off (administrator: cnmon set -c {index} -smlu on)"
-
-
-def per_card(slices: Sequence[Slice]) -> dict[str, Slice]:
-    """One slice for each card. Several slices of one card are added up; 0 means no limit."""
-    found: dict[str, Slice] = {}
-    for piece in slices:
-        before = found.get(piece.device_id)
-        if before is None:
-            found[piece.device_id] = piece
-        else:
-            found[piece.device_id] = replace(
-                before,
-                memory_mib=before.memory_mib and piece.memory_mib and before.memory_mib + piece.memory_mib,
-                cores=before.cores and piece.cores and before.cores + piece.cores,
-            )
-    return found

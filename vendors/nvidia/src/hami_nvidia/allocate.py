@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, LimitsError, Mode, encode
@@ -61,7 +61,7 @@ def edits(
     """Build the edits of one container.
 
     Args:
-        held: Its slice of each card (`per_card`).
+        held: Its slice of each card (`slices_by_device`).
         limits: Its limits on each card (`limits_of`); None: it has whole cards and gets no interposer.
         cards: The node's cards by UUID.
         driver: The driver's files.
@@ -168,23 +168,6 @@ def in_order(held: Sequence[Slice], cards: Mapping[str, Card]) -> list[Slice]:
     if missing:
         raise DeviceError(f"card {missing[0]} is not on this node or does not answer")
     return sorted(held, key=lambda s: cards[s.device_id].index)
-
-
-def per_card(slices: Sequence[Slice]) -> list[Slice]:
-    """One slice for each card. Several slices of one card are added up."""
-    found: dict[str, Slice] = {}
-    for piece in slices:
-        before = found.get(piece.device_id)
-        if before is None:
-            found[piece.device_id] = piece
-        else:
-            unlimited = 0 in (before.memory_mib, piece.memory_mib)
-            found[piece.device_id] = replace(
-                before,
-                memory_mib=0 if unlimited else before.memory_mib + piece.memory_mib,
-                cores=0 if 0 in (before.cores, piece.cores) else before.cores + piece.cores,
-            )
-    return list(found.values())
 
 
 def _priority(container: ContainerRef, resource: str) -> int:

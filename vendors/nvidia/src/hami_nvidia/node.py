@@ -14,7 +14,7 @@ import structlog
 from hami_interpose.limits import CorePolicy, Mode
 
 from hami_core import Advertisement, Device, DeviceError, RequestError, hookimpl
-from hami_core.vendorkit.node import encode_devices_json, encode_pair_scores
+from hami_core.vendorkit.node import encode_devices_json, encode_pair_scores, slices_by_device
 from hami_nvidia import Nvidia, NvidiaConfig, monitor
 from hami_nvidia import allocate as container_edits
 from hami_nvidia import driver as driver_files
@@ -230,7 +230,7 @@ class NvidiaNode(Nvidia):
         """Device nodes, driver files, interposer, limits and region of one container."""
         if any(s.device_id not in self._cards for s in slices):
             self.discover()
-        held = container_edits.in_order(container_edits.per_card(slices), self._cards)
+        held = container_edits.in_order(tuple(slices_by_device(slices).values()), self._cards)
         limits = self._limits(held, container)
         limited = container_edits.limited_cards(limits) if limits and self.settings.turn_pages else ()
         return container_edits.edits(
@@ -306,7 +306,7 @@ class NvidiaNode(Nvidia):
     def _tenant(self, slices: Sequence[Slice], container: ContainerRef) -> Tenant | None:
         """The container as a tenant, or None if it has no region."""
         try:
-            limits = self._limits(container_edits.per_card(slices), container)
+            limits = self._limits(tuple(slices_by_device(slices).values()), container)
         except RequestError:
             return None  # allocate refused this container
         if limits is None:
