@@ -50,8 +50,10 @@ def made_up_nodes(loaded: LoadedVendor) -> tuple[NodeFacts, ...]:
     annotations: list[dict[str, str]] = [{}, {}, {}]
     capacity: dict[str, str] = {}
     for family in loaded.families:
-        capacity |= dict.fromkeys(family.resources.names(), "16")
         memory_mib = _memory_mib(loaded, family)
+        capacity |= dict.fromkeys(family.resources.names(), "16")
+        if family.resources.memory:
+            capacity[family.resources.memory] = str(memory_mib // max(family.memory_factor, 1))
         devices = [
             Device(f"{family.word}-{index}", index, 10, memory_mib, 100, f"{family.word}-model", family.word)
             for index in range(2)
