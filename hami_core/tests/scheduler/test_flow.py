@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -188,6 +189,30 @@ async def test_bind_succeeds_if_a_committed_write_times_out(server, start):
     p = await server.put("pods", pod("a"))
     server.faults.append(lambda m, path: Fault(commit=True, delay_s=30) if path.endswith("/binding") else None)
     assert await client.bind(p, "n1") == ""
+
+
+async def test_bind_succeeds_if_the_plugin_was_faster_than_the_answer(server, start):
+    """The node plugin consumes its list before the scheduler looks whether the pod was bound."""
+
+    class Keeping(Acme):
+        @hookimpl
+        def families(self, config):
+            return [replace(FAMILY, kept_key="hami.io/acme-devices-kept-allocated")]
+
+    await put_nodes(server, "n1")
+    client = await start(loaded=load(Keeping))
+    p = await server.put("pods", pod("a"))
+
+    def consume(method: str, path: str) -> Fault | None:
+        if path.endswith("/binding"):
+            return Fault(status=500, commit=True)
+        if method == "GET" and path.endswith("/pods/a"):
+            server.objects["pods"]["default/a"]["metadata"]["annotations"][ALLOCATED] = ";"
+        return None
+
+    server.faults.append(consume)
+    assert await client.bind(p, "n1") == ""
+    assert server.objects["pods"]["default/a"]["metadata"]["annotations"][ALLOCATED] == ";"
 
 
 async def test_bind_is_refused_if_the_pod_was_bound_elsewhere(server, start):

@@ -12,7 +12,7 @@ import pytest
 from hami_core import hookimpl
 from hami_core.tests.kube.apiserver import Fault
 from hami_core.tests.scheduler.conftest import load
-from hami_core.tests.scheduler.vendor import FAMILY, Acme, node, pod
+from hami_core.tests.scheduler.vendor import ALLOCATED, FAMILY, TO_ALLOCATE, Acme, node, pod
 from hami_core.vendorkit.locks import format_lock, format_time_lock
 from hami_core.wire import keys
 
@@ -138,6 +138,32 @@ async def test_another_plugins_lock_is_taken_in_its_form(server, start, protocol
     time, *holder = locks(server)["acme.com/lock"].split(",")
     assert datetime.fromisoformat(time).tzinfo is not None
     assert holder == (["default", "a"] if protocol == "hami" else [])
+
+
+@pytest.mark.parametrize("consumed", [ALLOCATED, TO_ALLOCATE])
+async def test_an_early_unlock_does_not_free_a_node_until_a_list_is_empty(server, start, consumed):
+    """A plugin that removes the lock before it served all containers, and consumes one of the pod's two lists."""
+
+    class Keeping(Acme):
+        @hookimpl
+        def families(self, config: Any) -> Sequence[Family]:
+            return [replace(FAMILY, foreign_lock="acme.com/lock", kept_key="hami.io/acme-devices-kept-allocated")]
+
+    await server.put("nodes", node("n1"))
+    client = await start(loaded=load(Keeping), lock_wait_s=0.3)
+    store = client.scheduler.cluster.pods.store
+    assert await client.bind(await server.put("pods", pod("a")), "n1") == ""
+    annotations = server.objects["nodes"]["n1"]["metadata"]["annotations"]
+    del annotations["acme.com/lock"]
+    await server.put("nodes", server.objects["nodes"]["n1"])
+    later = await server.put("pods", pod("b"))
+    assert "pod default/a waits for its devices" in await client.bind(later, "n1")
+    there = server.objects["pods"]["default/a"]
+    there["metadata"]["annotations"][consumed] = ";"
+    await server.put("pods", there)
+    while store["default/a"].metadata.annotations[consumed] != ";":
+        await asyncio.sleep(0.005)
+    assert await client.bind(later, "n1") == ""
 
 
 async def test_a_node_with_our_agent_gets_no_lock(server, start):

@@ -584,6 +584,13 @@ mutant(
     parse_request=in_units(1),
 )
 mutant(
+    "CoarseTotals",
+    "test_request_is_never_less_than_the_limit",
+    says="less memory than asked for",
+    families=lambda self: [replace(FAMILY, memory_factor=256, amounts_are_totals=True)],
+    parse_request=in_units(1),
+)
+mutant(
     "Large",
     "test_all_memory_of_a_device_can_be_asked_for",
     says="a pod with .*good.io/memory.* does not fit",
