@@ -194,6 +194,8 @@ class Family:
             Metrics then show percent of the device's units.
         amounts_are_totals: Whether a container's limits of memory and cores are the sums for all of its devices, and
             not the amounts on each (Moore Threads).
+        count_is_size: Whether the count resource is the size of a part of one device, and not a number of devices. A
+            container then gets one device, and the size says how much memory and cores it has (Enflame).
         foreign_lock_protocol: What ``foreign_lock`` holds: ``hami`` is HAMi's ``<time>,<namespace>,<pod>``, ``time``
             only the time, in RFC 3339 form, for a vendor's plugin that serves one pod at a time.
         lock_timeouts_s: Node lock → age in seconds from which the lock counts as abandoned. ``--node-lock-timeout``
@@ -240,6 +242,7 @@ class Family:
     cores_are_units: bool = False
     kept_key: str = ""
     amounts_are_totals: bool = False
+    count_is_size: bool = False
     foreign_lock_protocol: Literal["hami", "time"] = "hami"
     lock_timeouts_s: Mapping[str, float] = field(default_factory=_empty)
     doctor: DoctorNotes = DoctorNotes()

@@ -198,11 +198,15 @@ class PlacementSuite(VendorCase):
             assert size <= MOST_BYTES, f"patch_annotations writes {size} bytes, at most {MOST_BYTES}"
 
     def test_all_memory_of_a_device_can_be_asked_for(self, loaded: LoadedVendor, devices: tuple[Device, ...]) -> None:
-        """Limits count memory in units of ``memory_factor`` MiB, so as many units as a device has fit on it."""
+        """Limits count memory in units of ``memory_factor`` MiB, so as many units as a device has fit on it.
+
+        Families with ``count_is_size`` are left out, because a pod with a size names no memory.
+        """
         for word, have in Scheduler(loaded, devices).devices.items():
             for device in have.values():
                 family = next(family for family in loaded.families if family.word == word)
-                if not family.resources.memory or device.mig_profiles or not device.healthy:
+                untold = not family.resources.memory or family.count_is_size
+                if untold or device.mig_profiles or not device.healthy:
                     continue
                 scheduler = Scheduler(loaded, [other for other in have.values() if other.type == device.type])
                 limits = {family.resources.memory: str(device.usable_mib // max(family.memory_factor, 1))}

@@ -175,7 +175,7 @@ class Enflame:
             f"{ASSIGNED}-id": index,
             f"{ASSIGNED}-minor": minor,
             "enflame.com/gcu-request-size": str(sum(sizes)),
-            CONTAINERS: json.dumps(records, separators=(",", ":")),
+            CONTAINERS: json.dumps(dict(sorted(records.items())), separators=(",", ":")),  # in Go's order
         }
 
     def _slices(self, container: ContainerSpec) -> dict[str, int] | None:
@@ -239,6 +239,7 @@ def _families(config: EnflameConfig) -> tuple[Family, Family]:
         register_key=CAPACITY_KEY,
         offered_resource=config.slices,
         one_choice_per_pod=True,
+        count_is_size=True,
         uuid_selectors=(SelectorKeys("enflame.com/use-gpuuuid", "enflame.com/nouse-gpuuuid"),),
         full_card_rule=False,
         cores_are_units=True,  # metrics show percent of a GCU's 102
