@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hami_enflame.drs import CAPACITY_KEY
+from hami_enflame.drs import CAPACITY_KEY, SIZES, read_profiles
 
 from hami_core.errors import RequestError
 from hami_core.inventory import Inventory, PolicyDefaults
@@ -101,6 +101,7 @@ def test_gcus_of_a_stopped_plugin_are_unhealthy(amounts):
         ({"index": "one"}, "index: 'one' is not a whole number"),
         ({"minor": "../0"}, "minor '../0'"),
         ({"index": "0"}, "index 0"),
+        ({"index": "\u0662"}, "index: '\u0662' is not a whole number"),
     ],
 )
 def test_malformed_devices_close_the_family_and_say_where(row, problem):
@@ -112,7 +113,23 @@ def test_malformed_devices_close_the_family_and_say_where(row, problem):
     assert problem in str(found.errors[0])
 
 
-@pytest.mark.parametrize("profiles", [{}, [], {"small": "0"}, {"0g.6gb": "0"}, {"16g.80gb": "0"}, {"1g.6gb": "a b"}])
+@pytest.mark.parametrize("profiles", [{}, [], {"small": "0"}, {"0g.6gb": "0"}, {"16g.80gb": "0"}, {"11g.80gb": "0"}])
+def test_a_node_without_countable_profiles_is_closed(profiles):
+    found = loaded().register(node(6, profiles=profiles))
+    assert found.devices["Enflame"] is None
+    assert "the largest with 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12 slices" in str(found.errors[0])
+
+
+@pytest.mark.parametrize("whole", SIZES)
+def test_sizes_fill_a_gcu_and_never_one_slice_more(whole):
+    percents = {p.size: p.cores for p in read_profiles({f"{n}g.{n}gb": "0" for n in range(1, whole + 1)})}
+    least = {0: 0}
+    for total in range(1, whole + 2):
+        least[total] = min(percents[n] + least[total - n] for n in range(1, min(total, whole) + 1))
+    assert least[whole + 1] > whole * percents[1]
+
+
+@pytest.mark.parametrize("profiles", [{"1g.6gb": "a b"}, {"1g.6gb": None}, {"1g.6gb": True}, {"1g.6gb": {}}])
 def test_a_node_without_usable_profiles_is_closed(profiles):
     found = loaded().register(node(6, profiles=profiles))
     assert found.devices["Enflame"] is None
@@ -255,6 +272,15 @@ def test_the_pod_names_its_gcu_and_the_profile_of_each_container():
         "enflame.com/gcu-assigned-minor": "4",
         "enflame.com/gcu-request-size": "4",
     }
+
+
+def test_containers_are_listed_by_name_as_hami_lists_them():
+    specs = [ContainerSpec(name, ContainerKind.APP, {DRS: "1"}) for name in ("web", "api")]
+    world = World(node(6))
+    placed = world.inventory.book(pod_request("u", "ns", "p", specs, {}, world.loaded.parse), "n1")
+    text = loaded().patch_annotations(POD, placed)["assigned-containers"]
+    record = '{"allocated":false,"request":1,"profileID":"0","profileName":"1g.6gb"}'
+    assert text == f'{{"api":{record},"web":{record}}}'
 
 
 def test_whole_gcus_need_no_annotations():

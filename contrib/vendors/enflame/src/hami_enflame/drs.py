@@ -17,14 +17,14 @@ CAPACITY_KEY: Final = "enflame.com/gcu-drs-capacity"
 """Node annotation in which Enflame's plugin lists the GCUs in DRS mode, their slices, and the profiles."""
 WORD: Final = "Enflame"
 MIB_PER_GB: Final = 1024
-MAX_SIZE: Final = 12
-"""Most slices of a GCU. Up to this number, percents that are rounded up never add up to a slice too many.
+SIZES: Final = (*range(1, 11), 12)
+"""Numbers of slices that a GCU may have. With these, percents that are rounded up never add up to a slice too many.
 
-With 16 slices, for example, a slice of 8 and one of 9 would book 50 + 57 percent of 16 x 7 = 112.
+With 11 slices, for example, two slices of 6 would book 55 + 55 percent of 11 x 10 = 110.
 """
 MAX_DEVICES: Final = 1024
-_PROFILE: Final = re.compile(r"([1-9]\d?)g\.([1-9]\d{0,3})gb")
-_NUMBER: Final = re.compile(r"\d{1,4}")
+_PROFILE: Final = re.compile(r"([1-9]\d?)g\.([1-9]\d{0,3})gb", re.ASCII)
+_NUMBER: Final = re.compile(r"\d{1,4}", re.ASCII)
 _WORD: Final = re.compile(r"[\w.-]{1,32}", re.ASCII)
 
 
@@ -108,8 +108,11 @@ def read_profiles(told: object) -> tuple[Profile, ...]:
     named = told.items() if isinstance(told, dict) else ()
     sizes = [(name, number, found) for name, number in named if (found := _PROFILE.fullmatch(name))]
     whole = max((int(found[1]) for _, _, found in sizes), default=0)
-    if not whole or whole > MAX_SIZE or not all(_WORD.fullmatch(str(number)) for _, number, _ in sizes):
-        raise _bad(f"no valid drs profiles found: names like 3g.20gb with 1 to {MAX_SIZE} slices, and ids are needed")
+    if whole not in SIZES or not all(_is_id(number) for _, number, _ in sizes):
+        legal = ", ".join(map(str, SIZES))
+        raise _bad(
+            f"no valid drs profiles found: names like 3g.20gb, the largest with {legal} slices, and ids are needed"
+        )
     made = [
         Profile(name, str(number), int(found[1]), int(found[2]), ceil_div(int(found[1]) * 100, whole))
         for name, number, found in sizes
@@ -130,6 +133,10 @@ def profile_with(profiles: tuple[Profile, ...], memory: int, cores: int) -> Prof
     if memory > 2 * max(profile.memory_gb for profile in profiles):
         memory = ceil_div(memory, MIB_PER_GB)
     return next((p for p in profiles if p.memory_gb >= memory and p.cores >= cores), None)
+
+
+def _is_id(told: object) -> bool:
+    return isinstance(told, str | int) and not isinstance(told, bool) and _WORD.fullmatch(str(told)) is not None
 
 
 def _number(row: dict[str, Any], field: str, position: int) -> int:
