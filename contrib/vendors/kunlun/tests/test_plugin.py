@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hami_core.errors import RequestError
+from hami_core.inventory import Inventory
 from hami_core.inventory.nodes import FamilyDevices
 from hami_core.model import (
     Allocation,
+    Booking,
     ContainerKind,
     ContainerSlices,
     ContainerSpec,
@@ -300,3 +302,31 @@ def test_parts_are_refused_when_the_driver_has_no_handles_left():
     assert told.endswith("the driver has 32 handles, 8 for the cards and 24 for parts")
     assert placed(container(vxpu=1), used={**used, 0: (0, 0)}) == [[0]], "a whole card needs no further handle"
     assert placed(container(vxpu=1, memory=QUARTER), used=used, settings={"driverHandles": 33}) == [[7]]
+
+
+# --- nodes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["binpack", "spread"])
+@pytest.mark.parametrize(
+    ("used", "count", "wins"),
+    [
+        ({"a": [], "b": [0]}, 1, "b"),
+        ({"a": [0, 1, 2, 4], "b": [0, 4]}, 2, "a"),
+        ({"a": [], "b": [0, 1]}, 2, "b"),
+        ({"a": [0, 1, 2, 3], "b": [0, 1]}, 4, "b"),
+    ],
+)
+def test_the_least_fragmented_node_wins_under_each_policy(policy, used, count, wins):
+    """HAMi's ``spread`` takes the other node."""
+    vendor = loaded()
+    books = Inventory(vendor.rules())
+    for name, cards in used.items():
+        facts = replace(server(), name=name)
+        books.set_node(facts, {word: devices or () for word, devices in vendor.register(facts).devices.items()})
+        pieces = tuple(Slice(f"{name}-kunlun-{card}", "kunlun", CARD, 100) for card in cards)
+        there = Allocation(name, (ContainerSlices("c", ContainerKind.APP, pieces),))
+        books.set_pod(Booking(name, "ns", name, there))
+    annotations = {"hami.io/node-scheduler-policy": policy}
+    request = pod_request("u", "ns", "p", [container(xpu=count)], annotations, vendor.parse)
+    assert books.filter(request, list(used)).best[0][0] == wins

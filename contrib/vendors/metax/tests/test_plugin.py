@@ -228,6 +228,22 @@ def test_resource_names_are_settings():
     assert vendor.families["Metax-GPU"].resources.count == "a/g"
 
 
+@pytest.mark.parametrize(
+    ("program", "is_metax"),
+    [
+        ("cr.metax-tech.com/cloud/gpu-device:0.9.2", True),
+        ("harbor.example.com/mximages/gpu-device@sha256:b43d", True),
+        ("cr.metax-tech.com/cloud/gpu-label:0.9.2", False),
+        ("example.com/gpu-device-plugin:1.0", False),
+        ("nvidia-gpu-device-plugin", False),
+    ],
+)
+def test_only_metaxs_plugin_is_taken_for_it(program, is_metax):
+    for family in VENDOR.families.values():
+        (plugin,) = family.doctor.neighbours
+        assert any(mark in program for mark in plugin.marks) == is_metax
+
+
 # --- whole GPUs --------------------------------------------------------------------------------------------------
 
 

@@ -23,7 +23,7 @@ BASE: Final = 2000
 MOST: Final = 10**6
 """Largest loss or score that is accepted."""
 DOCTOR: Final = DoctorNotes(
-    neighbours=(Neighbour(("mxc-gpu-device", "gpu-device", "metax-gpu"), "MetaX's device plugin"),)
+    neighbours=(Neighbour(("metax-gpu-device", "/gpu-device:", "/gpu-device@"), "MetaX's device plugin"),)
 )
 
 
