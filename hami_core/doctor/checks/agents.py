@@ -49,7 +49,11 @@ def coverage(context: Context) -> Iterator[Finding]:
             fix = "let our agent serve it (docs: migrate-from-hami); do nothing if you want HAMi to keep it"
             yield warn(_name(node), "agent", "HAMi's own device plugin serves it: one pod is bound at a time", fix)
         elif not agents:
-            yield _missing(context, node)
+            present = [family.word for family in context.families_on(node)]
+            if present and context.agent_words.isdisjoint(present):
+                yield ok(_name(node), "agent", f"none is needed: other device plugins serve {some(present)}")
+            else:
+                yield _missing(context, node)
         for agent in agents:
             yield _ready(node, agent)
 
@@ -172,11 +176,36 @@ def register(context: Context) -> Iterator[Finding]:
     for node in context.device_nodes:
         for family in context.facts.families:
             text = node.metadata.annotations.get(family.register_key) if family.register_key else None
-            if text is not None:
-                yield from _register(node, family, text, has_agent=bool(context.agents_on(node.metadata.name)))
+            if text is None:
+                continue
+            if family.word in context.agent_words and context.agents_on(node.metadata.name):
+                yield from _register(node, family, text)
+            else:
+                yield from _foreign_register(context, node, family)
 
 
-def _register(node: Node, family: Family, text: str, *, has_agent: bool) -> Iterator[Finding]:
+def _foreign_register(context: Context, node: Node, family: Family) -> Iterator[Finding]:
+    """Check a register that another device plugin writes. Only its vendor's hook knows the form."""
+    found = context.registrations[node.metadata.name]
+    devices = found.devices[family.word]
+    if devices is None:
+        errors = [str(error) for error in found.errors]
+        own = [error for error in errors if family.register_key in error] or errors
+        fix = (
+            "restart the node's device plugin: it writes the annotation again; until then the devices take no new pods"
+        )
+        yield fail(_name(node), family.register_key, "; ".join(own), fix)
+        return
+    yield from _partitioned(node, family, devices)
+    fix = "look at the node's device plugin and its log; until then the devices take no new pods"
+    withheld = list(_withheld(node, family, devices, fix, fix))
+    yield from withheld
+    if not withheld:
+        slots = sum(device.slots for device in devices)
+        yield ok(_name(node), family.register_key, f"{len(devices)} {family.word} devices, {slots} slots")
+
+
+def _register(node: Node, family: Family, text: str) -> Iterator[Finding]:
     try:
         devices = decode(family, text)
     except WireError as error:
@@ -186,25 +215,36 @@ def _register(node: Node, family: Family, text: str, *, has_agent: bool) -> Iter
     resource = family.resources.count
     registered = sum(device.slots for device in devices if device.healthy)
     offered = quantity(node.status.allocatable.get(resource))
-    if not has_agent:
-        yield from _partitioned(node, family, devices)
+    withheld = list(
+        _withheld(
+            node,
+            family,
+            devices,
+            "change what the reason names; the agent then offers them again within seconds, without a restart",
+            "look at the agent's log and at the node's kernel log",
+        )
+    )
+    yield from withheld
+    if registered != offered:
+        fix = "restart the agent there: the kubelet lost it, or another device plugin offers this resource"
+        seen = f"{registered} slots of {len(devices)} devices registered, but the kubelet offers {offered} {resource}"
+        yield fail(_name(node), f"status.allocatable[{resource}]", seen, fix)
+    elif not withheld:
+        yield ok(_name(node), family.register_key, f"{len(devices)} {family.word} devices, {registered} slots")
+
+
+def _withheld(node: Node, family: Family, devices: Iterable[Device], if_kept: str, if_sick: str) -> Iterator[Finding]:
+    """Warn of devices that the node does not offer, or that are unhealthy; each kind with its fix."""
     kept: dict[str, list[str]] = {}
     for device in devices:
         if device.not_offered:
             kept.setdefault(device.not_offered, []).append(device.id)
     for reason, ids in kept.items():
-        fix = "change what the reason names; the agent then offers them again within seconds, without a restart"
-        yield warn(_name(node), family.register_key, f"not offered: {some(ids)}: {reason}", fix)
+        yield warn(_name(node), family.register_key, f"not offered: {some(ids)}: {reason}", if_kept)
     sick = [device.id for device in devices if not device.healthy and not device.not_offered]
     if sick:
-        fix = family.doctor.unhealthy or "look at the agent's log and at the node's kernel log"
+        fix = family.doctor.unhealthy or if_sick
         yield warn(_name(node), family.register_key, f"unhealthy: {some(sick)}", fix)
-    if has_agent and registered != offered:
-        fix = "restart the agent there: the kubelet lost it, or another device plugin offers this resource"
-        seen = f"{registered} slots of {len(devices)} devices registered, but the kubelet offers {offered} {resource}"
-        yield fail(_name(node), f"status.allocatable[{resource}]", seen, fix)
-    elif not sick and not kept:
-        yield ok(_name(node), family.register_key, f"{len(devices)} {family.word} devices, {registered} slots")
 
 
 def _partitioned(node: Node, family: Family, devices: Iterable[Device]) -> Iterator[Finding]:
@@ -232,11 +272,13 @@ def decode(family: Family, text: str) -> tuple[Device, ...]:
 
 def left_behind(context: Context) -> Iterator[Finding]:
     """Do pods with devices run on nodes without an agent?"""
+    ours = {n for f in context.facts.families if f.word in context.agent_words for n in f.resources.names()}
     alone = [
         pod.key
         for pod in context.device_pods
         if pod.spec.node_name not in {"", *context.nodes_of_hami}
         and is_allocated(pod)
+        and any(ours & context.asked(container) for container in pod.spec.all_containers)
         and not context.agents_on(pod.spec.node_name)
     ]
     if alone and context.install.agents:

@@ -6,7 +6,6 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from hami_core.capability import Capability, Support
 from hami_core.doctor.checks.context import some
 from hami_core.doctor.finding import Finding, fail, ok, warn
 from hami_core.doctor.install import is_hami, program
@@ -35,9 +34,8 @@ class _Foreign:
 
 def device_plugins(context: Context) -> Iterator[Finding]:
     """Does another device plugin offer the same resources to the kubelet?"""
-    agents = {agent.setting("vendor") for agent in context.install.agents}
     for foreign in _foreign_plugins(context):
-        if foreign.vendor.name not in agents and not _has_agent(foreign.vendor):
+        if context.agent_words.isdisjoint(family.word for family in foreign.vendor.families):
             continue  # our vendor has no agent: that plugin serves these devices
         nodes = _nodes_of(context, foreign.daemon_set)
         both = sorted(n for n in nodes if context.agents_on(n))
@@ -49,11 +47,6 @@ def device_plugins(context: Context) -> Iterator[Finding]:
         elif nodes:
             fix = "separate its nodes from our agent's by labels: a pod for one kind fails on the other"
             yield warn(name, "spec.template", f"{foreign.whose} runs on {some(sorted(nodes))}", fix)
-
-
-def _has_agent(vendor: LoadedVendor) -> bool:
-    grades = (family.capabilities.get(Capability.NODE_AGENT) for family in vendor.families)
-    return any(grade is not None and grade.support in {Support.FULL, Support.PARTIAL} for grade in grades)
 
 
 def _foreign_plugins(context: Context) -> Iterator[_Foreign]:

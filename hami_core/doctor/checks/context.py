@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from hami_core.capability import Capability, Support
 from hami_core.doctor.install import config_source, config_text, find, managed_resources, parse_config, served_names
 from hami_core.scheduler.pods import node_facts
 from hami_core.wire import keys
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from hami_core.doctor.install import Install, Part
     from hami_core.doctor.objects import Container, Pod
     from hami_core.kube.objects import Node
-    from hami_core.model import Device
+    from hami_core.model import Device, Family
+    from hami_core.plugins import Registration
 
 SHOWN: Final = 5
 """Most objects that one finding names."""
@@ -105,12 +107,39 @@ class Context:
         return frozenset(theirs - ours - labelled - {""})
 
     @cached_property
-    def devices(self) -> Mapping[str, Mapping[str, tuple[Device, ...] | None]]:
-        """Node → common word → devices in the node's register; None: the register can't be read."""
+    def registrations(self) -> Mapping[str, Registration]:
+        """Node → what the vendors read from the node."""
         vendors = self.facts.vendors
         if vendors is None:
             return {}
-        return {node.metadata.name: vendors.register(node_facts(node)).devices for node in self.facts.nodes}
+        return {node.metadata.name: vendors.register(node_facts(node)) for node in self.facts.nodes}
+
+    @cached_property
+    def devices(self) -> Mapping[str, Mapping[str, tuple[Device, ...] | None]]:
+        """Node → common word → devices in the node's register; None: the register can't be read."""
+        return {node: registration.devices for node, registration in self.registrations.items()}
+
+    @cached_property
+    def agent_words(self) -> frozenset[str]:
+        """Common words of the families that our agents serve. Other people's device plugins serve the others."""
+        vendors = self.facts.vendors.vendors if self.facts.vendors else ()
+        named = {agent.setting("vendor") for agent in self.install.agents}
+        return frozenset(
+            family.word
+            for vendor in vendors
+            for family in vendor.families
+            if vendor.name in named or _has_node_side(family)
+        )
+
+    def families_on(self, node: Node) -> tuple[Family, ...]:
+        """The families that a node has devices of, by its register, its capacity or a label."""
+        return tuple(
+            family
+            for family in self.facts.families
+            if family.register_key in node.metadata.annotations
+            or quantity(node.status.capacity.get(family.resources.count)) > 0
+            or any(node.metadata.labels.get(key) == value for key, value in family.doctor.node_labels)
+        )
 
     def uses_devices(self, pod: Pod) -> bool:
         """Whether any container requests one of our resources."""
@@ -142,6 +171,11 @@ class Context:
         if registers & set(meta.annotations) or self.device_label(node) or self.agents_on(meta.name):
             return True
         return any(quantity(node.status.capacity.get(name)) > 0 for name in self.counts)
+
+
+def _has_node_side(family: Family) -> bool:
+    grade = family.capabilities.get(Capability.NODE_AGENT)
+    return grade is not None and grade.support in {Support.FULL, Support.PARTIAL}
 
 
 def quantity(text: str | None) -> int:

@@ -11,6 +11,8 @@ from hami_core import Capability, Caution, DoctorNotes, Family, Grade, Neighbour
 from hami_core.doctor.examine import CHECKS
 from hami_core.doctor.facts import Lookup, Seen
 from hami_core.doctor.on_node.checks import CHECKS as ON_NODE
+from hami_core.errors import WireError
+from hami_core.model import Device
 from hami_core.plugins import load
 from hami_core.tests.doctor import sound
 from hami_core.tests.doctor.conftest import facts_of, look, said, words
@@ -120,6 +122,68 @@ def test_device_plugins_and_cautions_of_a_vendor_are_found(cluster):
     assert "Zeta's device plugin runs beside our agent on n1" in words(said(report, "collision.device-plugin", "fail"))
     assert "stop it" in words(said(report, "collision.zeta-meter", "warn"))
     assert not said(look(cluster, vendors=vendors(Support.PLANNED)), "collision.device-plugin", "fail")
+
+
+@pytest.mark.parametrize(
+    ("text", "offered", "level", "told"),
+    [
+        ("two", "2", "ok", "2 ZETA devices, 2 slots"),
+        ("two", "0", "warn", "the kubelet offers no zeta.example/npu: look at the node's device plugin"),
+        ("zwei", "2", "fail", "zeta.example/register: no number: restart the node's device plugin"),
+    ],
+)
+@pytest.mark.parametrize("name", ["n1", "zeta"])
+def test_registers_of_other_plugins_are_read_by_their_vendor(cluster, name, text, offered, level, told):
+    """n1 also has our agent, which serves NVIDIA's cards there."""
+
+    class Zeta:
+        @hookimpl
+        def families(self):
+            return [
+                Family(
+                    "ZETA",
+                    Resources("zeta.example/npu"),
+                    "hami.io/zeta-devices-allocated",
+                    register_key="zeta.example/register",
+                    offered_resource="zeta.example/npu",
+                    capabilities={Capability.NODE_AGENT: Grade(Support.UNSUPPORTED, "Zeta's plugin serves the nodes")},
+                )
+            ]
+
+        @hookimpl
+        def register(self, node):
+            told = node.annotations.get("zeta.example/register")
+            if told is None:
+                return None
+            if told != "two":
+                raise WireError("zeta.example/register", -1, "no number")
+            return [Device(f"Z-{i}", i, 1, 1024, 100, "Z1", "ZETA") for i in range(2)]
+
+    node = cluster.setdefault(f"Node/{name}", sound.node(name))
+    node["metadata"].setdefault("annotations", {})["zeta.example/register"] = text
+    node["status"]["allocatable"]["zeta.example/npu"] = offered
+    (found,) = said(look(cluster, vendors=assembled(Zeta)), "agents.register", level)
+    assert told in f"{found.seen}: {found.fix}"
+
+
+def test_nodes_of_other_plugins_need_no_agent(cluster):
+    family = Family("ZETA", Resources("zeta.example/npu"), "hami.io/zeta-devices-allocated")
+
+    class Zeta:
+        @hookimpl
+        def families(self):
+            return [family]
+
+    node = sound.node("zeta")
+    node["metadata"] = sound.meta("zeta", "")
+    node["status"]["capacity"] = node["status"]["allocatable"] = {"zeta.example/npu": "2"}
+    spec = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"zeta.example/npu": "1"}}}]}
+    pod = sound.pod("user", {**spec, "nodeName": "zeta"}, namespace="default")
+    pod["metadata"]["annotations"] = {family.allocated_key: "Z-0,ZETA,1024,100:;", "hami.io/vgpu-node": "zeta"}
+    add(cluster, node, pod)
+    report = look(cluster, vendors=assembled(Zeta))
+    assert "none is needed: other device plugins serve ZETA" in words(said(report, "agents.coverage", "ok"))
+    assert not said(report, "agents.left-behind")
 
 
 # --- missing rights ----------------------------------------------------------------------------------------------
