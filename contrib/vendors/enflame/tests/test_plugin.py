@@ -152,7 +152,7 @@ def test_text_that_is_no_list_of_gcus_closes_the_family(text):
         ({DRS: "1.5"}, f"{DRS}: '1.5' is not a whole number"),
         ({MEMORY: "0"}, f"{MEMORY}: {MEMORY} must be greater than 0"),
         ({MEMORY: "20Gi"}, f"{MEMORY}: "),
-        ({CORES: "0"}, f"{CORES}: {CORES} must be greater than 0"),
+        ({CORES: "0"}, f"{CORES}: {CORES} must be in range (0,100] (write a percentage from 1 to 100)"),
         ({CORES: "101"}, f"{CORES}: {CORES} must be in range (0,100]"),
         ({DRS: "1", MEMORY: "20480"}, f"{DRS}: is written beside an amount"),
         ({GCU: "-1"}, f"{GCU}: -1 is negative"),

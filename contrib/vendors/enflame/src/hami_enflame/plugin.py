@@ -191,10 +191,11 @@ class Enflame:
         if not asked:
             return None
         for key, amount in asked.items():
-            if amount == 0:
+            if amount == 0 and key != CORES:
                 raise RequestError(where, named[key], f"{named[key]} must be greater than 0", "or leave it out")
-        if asked.get(CORES, 0) > WHOLE_GCU:
-            raise RequestError(where, names.cores, f"{names.cores} must be in range (0,100]", "it is a percentage")
+        if not 0 < asked.get(CORES, 1) <= WHOLE_GCU:
+            fix = "write a percentage from 1 to 100"
+            raise RequestError(where, names.cores, f"{names.cores} must be in range (0,100]", fix)
         if SIZE in asked and len(asked) > 1:
             problem = "is written beside an amount of memory or cores, and a slice has those of its size"
             raise RequestError(where, names.count, problem, f"write {names.count} alone")
