@@ -277,7 +277,8 @@ def _needs_text(ask: Ask) -> str:
     elif request.memory_percent:
         parts.append(f"{request.memory_percent} % of the memory")
     if ask.cores:
-        parts.append(f"{ask.cores} % of the cores")
+        units = ask.rules.family.cores_are_units
+        parts.append(f"{ask.cores} core{'s'[: ask.cores > 1]}" if units else f"{ask.cores} % of the cores")
     amount = " and ".join(parts) or "a slot"
     which = "one card" if request.count == 1 else f"each of {request.count} cards"
     return f"{amount} on {which}" + (" of one NUMA node" if request.numa_bind and request.count > 1 else "")
@@ -318,9 +319,13 @@ def _card_reason(  # noqa: PLR0917 - what is known of one card
     if answer == reasons.EXCLUSIVE_CONFLICT and card.kept:
         return Reason(answer, device.id, detail=f"{where}: kept by a pod with policy mutex")
     need = ask.request.memory_on(device.usable_mib)
+    whole = max(device.cores, 1) if ask.rules.family.cores_are_units else 100
     amounts: dict[str, tuple[int | None, int | None]] = {
         reasons.CARD_INSUFFICIENT_MEMORY: (need, max(device.memory_mib - card.used_memory, 0)),
-        reasons.CARD_INSUFFICIENT_CORE: (ask.cores, max(device.cores - card.used_cores, 0)),
+        reasons.CARD_INSUFFICIENT_CORE: (
+            ask.cores * 100 // whole,
+            max(device.cores - card.used_cores, 0) * 100 // whole,
+        ),
         reasons.CARD_TIME_SLICING_EXHAUSTED: (1, 0),
     }
     if isinstance(answer, str):

@@ -144,6 +144,14 @@ def test_containers_share_a_device_by_its_cores():
     assert not isinstance(world.place({CORE: 1}), Allocation)
 
 
+def test_a_pod_is_told_cores_and_the_part_that_is_free():
+    world = World(node(1, 2))
+    given(world.place({CORE: 1}))
+    assert "needs 2 cores on one card" in str(world.place({CORE: 2}))
+    assert "has 50 % of its cores free" in str(world.place({CORE: 2}))
+    assert "has 50 % of its cores free" in str(world.place({NEURON: 1}))
+
+
 def test_a_freed_core_is_given_again():
     world = World(node(1, 2))
     for _ in range(2):

@@ -131,7 +131,8 @@ class AwsNeuron:
         free = of.cores & ~device.used_cores
         mask = pick_cores(free, wanted)
         if mask is None:
-            return Reason(CARD_INSUFFICIENT_CORE, of.id, needed=wanted, available=free.bit_count())
+            needed, available = (100 * cores // of.cores.bit_count() for cores in (wanted, free.bit_count()))
+            return Reason(CARD_INSUFFICIENT_CORE, of.id, needed, available)
         return replace(piece, cores=mask, mode=str(of.index) if is_whole else of.mode)
 
     @hookimpl
