@@ -63,7 +63,7 @@ napoleon_use_ivar = True
 nitpicky = True
 nitpick_ignore_regex = [
     # Other projects' documentation is on the Internet, where the build does not look.
-    ("py:.*", r"(aiohttp|collections|datetime|os|pathlib|pydantic_core|typing)\..*"),
+    ("py:.*", r"(aiohttp|collections|datetime|fractions|os|pathlib|pydantic_core|typing)\..*"),
     ("py:class", "Path"),
     # Types that a public signature names and a vendor never makes.
     ("py:class", r".*\.(M|_T)|Enforcement|ErrorDetails|Loaded"),
