@@ -96,7 +96,7 @@ class NodePaths:
     def attempt(self, uid: str, container: str) -> containers.Container | None:
         """The latest attempt at a container, whose folder holds ``spec.json``; None before the first."""
         known = containers.attempts(self.root / "pods", uid, container)
-        return known[-1] if known else None
+        return next((one for one in reversed(known) if (one.folder / "spec.json").exists()), None)
 
 
 @dataclass

@@ -285,7 +285,9 @@ async def start(folder: Path, spec: dict[str, Any]) -> Container:
     """Starts the shim and returns once the process runs or has failed to start."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)  # noqa: ASYNC240 - local and small
-    (folder / "spec.json").write_text(json.dumps(spec))
+    fresh = folder / "spec.json.new"
+    fresh.write_text(json.dumps(spec))
+    fresh.replace(folder / "spec.json")  # other processes read it: they see the whole file or none
     if spec["mode"] == "reduced":
         (folder / "log").write_text("[reduced: no mount namespace on this machine]\n")
     with (folder / "shim.log").open("ab") as log:
