@@ -190,8 +190,8 @@ class Family:
             none of it, the plugin is away, and the family's devices on the node count as unhealthy. Empty: not watched.
         one_choice_per_pod: Whether all containers of a pod share devices: a container gets only devices that the
             pod's earlier containers got. For node plugins that read one list of devices for each pod.
-        cores_are_units: Whether cores of devices and slices are compute units of the hardware, and not percent (AMD).
-            Metrics then show percent of the device's units.
+        cores_are_units: Whether cores of devices and slices are compute units of the hardware, and not percent
+            (AMD, Moore Threads). Metrics and explanations then show percent of the device's units.
         amounts_are_totals: Whether a container's limits of memory and cores are the sums for all of its devices, and
             not the amounts on each (Moore Threads).
         count_is_size: Whether the count resource is the size of a part of one device, and not a number of devices. A

@@ -307,3 +307,19 @@ def test_impossible_card_sizes_are_refused_by_name(value):
     found = load({"mthreads": {"memoryPerCard": value}}, only=["mthreads"])
     (problem,) = found.problems
     assert "memoryPerCard" in str(problem)
+
+
+def test_explanation_shows_core_groups_in_percent():
+    found = loaded()
+    inventory = Inventory(found.rules(), PolicyDefaults())
+    facts = node(cores="16", mem="96")
+    inventory.set_node(facts, found.register(facts).devices)
+
+    def asked(uid: str):
+        one = container(n="1", mem="32", cores="12")
+        return pod_request(uid, "ns", uid, [one], {}, found.parse)
+
+    assert isinstance(inventory.book(asked("p0"), "n1"), Allocation)
+    said = inventory.explain_text(asked("p1"))
+    assert "needs 16384 MiB and 75 % of the cores on one card" in said
+    assert "the least busy has 25 % of its cores free" in said

@@ -210,6 +210,7 @@ def _family(config: MthreadsConfig) -> Family:
         allocated_key="hami.io/mthreads-vgpu-devices-allocated",
         offered_resource=config.resource_core_name,
         one_choice_per_pod=True,
+        cores_are_units=True,
         amounts_are_totals=True,
         uuid_selectors=(SelectorKeys("mthreads.ai/use-gpuuuid", "mthreads.ai/nouse-gpuuuid"),),
         memory_factor=UNIT_MIB,
