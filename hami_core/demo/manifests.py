@@ -14,7 +14,7 @@ from hami_core.kube.objects import Pod
 from hami_core.scheduler.pods import container_specs, facts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from hami_core.scheduler.pods import Parse
@@ -45,9 +45,10 @@ class Ask:
         count: Number of devices.
         memory_mib: MiB of memory on each device. None: ``memory_percent`` says it.
         cores: Percent of each device's compute. 0: the manifest does not say.
-        memory_percent: Percent of each device's memory. If ``memory_mib`` is None too, no memory is booked.
+        memory_percent: Percent of each device's memory. If ``memory_mib`` is None too, the request names no memory.
         family: Common word of the family.
         reports: Whether the container's program prints what it measured.
+        cores_are_units: Whether ``cores`` are compute units of the device, and not percent.
     """
 
     container: str
@@ -57,12 +58,11 @@ class Ask:
     memory_percent: int | None = None
     family: str = ""
     reports: bool = False
+    cores_are_units: bool = False
 
     def memory_on(self, device_mib: int) -> int:
-        """MiB requested of a device of this size. A request without an amount is for the whole device."""
-        if self.memory_mib is not None:
-            return self.memory_mib
-        return device_mib if self.memory_percent is None else device_mib * self.memory_percent // 100
+        """MiB requested of a device of this size; 0 where no memory is booked, or where the vendor decides how much."""
+        return self.memory_mib if self.memory_mib is not None else device_mib * (self.memory_percent or 0) // 100
 
 
 def load(path: Path) -> list[Manifest]:
@@ -149,13 +149,14 @@ def _workload(pod: Manifest) -> tuple[str, str]:
     return "", ""
 
 
-def asks(pod: Manifest, parse: Parse, programs: tuple[str, ...] = ()) -> list[Ask]:
+def asks(pod: Manifest, parse: Parse, programs: tuple[str, ...] = (), units: Collection[str] = ()) -> list[Ask]:
     """What the containers of a pod ask for, init containers first; containers without devices are left out.
 
     Args:
         pod: The manifest, or the pod as the API server has it after admission.
         parse: Reads a container's requests (`hami_core.plugins.Loaded.parse`).
         programs: Prefixes of the commands whose programs print what they measured.
+        units: Common words of the families whose cores are compute units.
 
     Raises:
         RequestError: The manifest asks for something that cannot be granted as written.
@@ -175,6 +176,7 @@ def asks(pod: Manifest, parse: Parse, programs: tuple[str, ...] = ()) -> list[As
             request.memory_percent,
             request.family,
             any(str(word).startswith(programs) for word in commands[spec.name]),
+            request.family in units,
         )
         for spec in container_specs(typed)
         for request in parse(spec, facts(typed))

@@ -35,6 +35,7 @@ from hami_core.kube.objects import Node, Pod
 from hami_core.scheduler.pods import node_facts
 from hami_core.testing.parts import StageError
 from hami_core.testing.stage import refusal_of
+from hami_core.vendorkit import ceil_div
 from hami_core.wire.pod import read_allocation
 
 if TYPE_CHECKING:
@@ -153,7 +154,8 @@ class Course:
         """What a pod asks for after admission: the webhook may have added defaults to the user's manifest."""
         if name not in self._asks and name in self.seen:
             try:
-                self._asks[name] = asks(self.seen[name], self.stage.loaded.parse, self.programs)
+                units = {word for word, family in self.stage.loaded.families.items() if family.cores_are_units}
+                self._asks[name] = asks(self.seen[name], self.stage.loaded.parse, self.programs, units)
             except RequestError:
                 self._asks[name] = []  # the scheduler reports the error in the pod's status
         return self._asks.get(name, [])
@@ -185,8 +187,14 @@ class Course:
         kinds = [(c.name, kind) for kind, c in pod.containers()]
         limits = [c.resources.limits for _, c in pod.containers()]
         reading = read_allocation(pod.metadata.annotations, self.stage.loaded.families, kinds, limits)
+        units = {device.id: device.cores for devices in self._devices.values() for device in devices}
+        are_units = self.stage.loaded.families[ask.family].cores_are_units
         return tuple(
-            GivenSlice(piece.device_id, piece.memory_mib, piece.cores)
+            GivenSlice(
+                piece.device_id,
+                piece.memory_mib,
+                ceil_div(piece.cores * 100, units.get(piece.device_id) or 1) if are_units else piece.cores,
+            )
             for held in (reading.allocation.containers if reading.allocation else ())
             for piece in held.slices
             if held.name == ask.container and piece.family == ask.family
@@ -341,9 +349,14 @@ def failures(pod: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 def describe(ask: Ask) -> str:
     """A request in a few words."""
-    share = "whole" if ask.memory_percent in {None, 100} else f"{ask.memory_percent} % of memory"
-    memory = share if ask.memory_mib is None else f"{ask.memory_mib:,} MiB"
-    return f"{ask.count} x {memory}" + (f", {ask.cores} %" if ask.cores else "")
+    unit = "%" if not ask.cores_are_units else "compute unit" if ask.cores == 1 else "compute units"
+    cores = f", {ask.cores} {unit}" if ask.cores else ""
+    if ask.memory_mib is not None:
+        return f"{ask.count} x {ask.memory_mib:,} MiB{cores}"
+    if ask.memory_percent is None:
+        return f"{ask.count} x {ask.family}{cores}"
+    share = "whole" if ask.memory_percent == 100 else f"{ask.memory_percent} % of memory"
+    return f"{ask.count} x {share}{cores}"
 
 
 def document(

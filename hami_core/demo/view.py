@@ -16,7 +16,7 @@ from hami_core.demo.verdict import OUT_OF_MEMORY
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hami_core.demo.verdict import PodVerdict
+    from hami_core.demo.verdict import GivenSlice, PodVerdict
 
 MIB: Final = 1 << 20
 BAR_WIDTH: Final = 24
@@ -65,7 +65,8 @@ def bar(card: Card, pods: Sequence[str]) -> Text:
     """A card as a bar with one colour for each pod. A pod that holds any memory gets at least one cell."""
     text, used = Text(), 0
     for pod, size in card.held.items():
-        cells = min(BAR_WIDTH - used, max(1, round(size / card.total * BAR_WIDTH)))
+        share = size / card.total if card.total else 1 / len(card.held)  # the memory is not counted
+        cells = min(BAR_WIDTH - used, max(1, round(share * BAR_WIDTH)))
         text.append("█" * cells, style=colour_of(pod, pods))
         used += cells
     text.append("░" * (BAR_WIDTH - used), style="dim")
@@ -79,10 +80,11 @@ def live(snapshot: Snapshot) -> RenderableType:
     for node, row in snapshot.nodes.items():
         for position, card in enumerate(row):
             holders = Text(", ").join(
-                Text(f"{pod} {size // MIB:,}", style=colour_of(pod, names)) for pod, size in card.held.items()
+                Text(f"{pod} {size // MIB:,}" if size else pod, style=colour_of(pod, names))
+                for pod, size in card.held.items()
             )
             label = Text(node if position == 0 else "", style="bold")
-            cards.add_row(label, card.name, bar(card, names), f"{card.total // MIB:,} MiB", holders)
+            cards.add_row(label, card.name, bar(card, names), f"{card.total // MIB:,} MiB" * bool(card.total), holders)
     pods = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     for column in ("pod", "asks for", "phase", "node", ""):
         pods.add_column(column, overflow="fold")
@@ -170,17 +172,23 @@ def _given(verdicts: Sequence[PodVerdict]) -> list[Table]:
         for container in (c for c in pod.containers if not c.devices):
             given = container.given
             ended = "" if given.exit_code is None else f", exit {given.exit_code}"
-            slices = [f"{s.device}: {s.memory_mib:,} MiB" + (f", {s.cores} %" * bool(s.cores)) for s in given.slices]
             put = [f"{name}={value}" for name, value in sorted(given.env.items())] + list(given.devices)
             table.add_row(
                 f"{pod.name}/{container.container}",
                 pod.phase + ended,
                 pod.node,
-                "\n".join(slices),
+                "\n".join(map(_slice_text, given.slices)),
                 "\n".join(put),
                 _mark(container.ok and pod.ok),
             )
     return [table] if table.rows else []
+
+
+def _slice_text(piece: GivenSlice) -> str:
+    """A slice as ``card-0: 3,000 MiB, 30 %``, without amounts that are not limited."""
+    amounts = (f"{piece.memory_mib:,} MiB" * bool(piece.memory_mib), f"{piece.cores} %" * bool(piece.cores))
+    said = ", ".join(filter(None, amounts))
+    return f"{piece.device}: {said}" if said else piece.device
 
 
 def _answer(code: int | None) -> str:

@@ -5,7 +5,7 @@ import pytest
 from hami_nvidia.demo.stage import GpuDemo
 
 from hami_core.demo.manifests import Ask, asks, count_of, load, pods_of
-from hami_core.demo.run import failures
+from hami_core.demo.run import describe, failures
 from hami_core.demo.verdict import (
     MIB,
     Given,
@@ -17,6 +17,7 @@ from hami_core.demo.verdict import (
     judge_refused,
     read_report,
 )
+from hami_core.demo.view import BAR_WIDTH, Card, bar
 from hami_core.errors import ConfigError
 from hami_core.plugins import load as load_vendors
 
@@ -156,6 +157,30 @@ def test_exact_share_of_a_card_is_ok():
 def test_ordinary_program_is_judged_by_its_allocation(slices, problem):
     given = Given(tuple(GivenSlice(device, memory, 0) for device, memory in slices))
     assert "; ".join(judge_given(ASK, given, {"d": 32_768}).problems) == problem
+
+
+def test_request_without_memory_is_not_judged_by_memory():
+    """Enflame books what the profile has, of which the request knows nothing."""
+    ask = Ask("main", 1, None, 0, family="Enflame")
+    assert judge_given(ask, Given((GivenSlice("d", 6144, 17),)), {"d": 40_960}).ok
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (Ask("main", 2, None, 0, memory_percent=100, family="A"), "2 x whole"),
+        (Ask("main", 2, None, 1, family="A", cores_are_units=True), "2 x A, 1 compute unit"),
+        (Ask("main", 1, 3000, 8, family="A", cores_are_units=True), "1 x 3,000 MiB, 8 compute units"),
+    ],
+)
+def test_request_is_described_in_its_own_units(ask, words):
+    assert describe(ask) == words
+
+
+@pytest.mark.parametrize("held", [{}, {"p": 0}, {"p": 0, "q": 0}])
+def test_device_without_counted_memory_has_a_bar(held):
+    drawn = bar(Card("n", "u", 0, held), list(held)).plain
+    assert drawn == ("█" if held else "░") * BAR_WIDTH
 
 
 @pytest.mark.parametrize(
