@@ -1,4 +1,4 @@
-"""Each pod in ``contrib/examples/NAME.yaml`` fits on a node with which the vendor ``contrib/vendors/NAME`` is tested.
+"""The pods in ``contrib/examples/NAME.yaml`` fit on the nodes with which the vendor ``contrib/vendors/NAME`` is tested.
 
 Examples of vendors with a node side run on their simulated devices; see ``contrib/examples/README.md``.
 """
@@ -20,6 +20,7 @@ from hami_core.plugins import load
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from hami_core.model import PodRequest
     from hami_core.plugins.loaded import Loaded
 
 VENDORS = {one.name: one for one in in_tree() if one.folder.parent == ROOT / "contrib/vendors"}
@@ -45,28 +46,40 @@ def containers(spec: Mapping[str, Any]) -> Iterator[ContainerSpec]:
             yield ContainerSpec(one["name"], kind, limits)
 
 
-def fits(loaded: Loaded, manifest: Mapping[str, Any], node: NodeFacts) -> bool:
-    """Whether an admitted pod can be booked on a node that has no other pods."""
+def admitted(loaded: Loaded, manifest: Mapping[str, Any]) -> PodRequest:
+    """What a pod requests after admission."""
     meta = manifest["metadata"]
     facts = PodFacts("default", meta["name"], "uid", meta.get("annotations", {}))
-    admitted = []
+    changed = []
     for spec in containers(manifest["spec"]):
         change = loaded.mutate(spec, facts)
-        admitted.append(replace(spec, limits={**spec.limits, **change.limits}) if change else spec)
+        changed.append(replace(spec, limits={**spec.limits, **change.limits}) if change else spec)
         if change:
             facts = replace(facts, annotations={**facts.annotations, **change.pod_annotations})
-    request = pod_request("uid", "default", facts.name, admitted, facts.annotations, loaded.parse)
+    request = pod_request(facts.name, "default", facts.name, changed, facts.annotations, loaded.parse)
     assert request.families, f"{facts.name} asks for none of the vendor's devices"
-    inventory = Inventory(loaded.rules(), PolicyDefaults())
-    inventory.set_node(node, loaded.register(node).devices)
-    return isinstance(inventory.book(request, node.name), Allocation)
+    return request
 
 
 @pytest.mark.parametrize("name", sorted(VENDORS))
-def test_example_pods_fit_on_a_node_of_the_vendor(name: str) -> None:
+def test_all_example_pods_fit_on_the_vendors_nodes(name: str) -> None:
+    """At once and in their order, as `hami demo` submits them."""
     loaded = load({}, only=[name])
     assert not loaded.problems
+    inventory = Inventory(loaded.rules(), PolicyDefaults())
+    names = []
+    for node in nodes(name):
+        inventory.set_node(node, loaded.register(node).devices)
+        names.append(node.name)
     pods = list(yaml.safe_load_all((ROOT / f"contrib/examples/{name}.yaml").read_text()))
     assert pods
-    lost = [pod["metadata"]["name"] for pod in pods if not any(fits(loaded, pod, node) for node in nodes(name))]
-    assert not lost, f"these pods fit on no node of {name}"
+    for pod in pods:
+        request = admitted(loaded, pod)
+        assert any(isinstance(inventory.book(request, node), Allocation) for node in names), request.name
+
+
+@pytest.mark.parametrize("name", sorted(VENDORS))
+def test_every_container_of_an_example_has_a_command(name: str) -> None:
+    """`hami demo` runs no images."""
+    for pod in yaml.safe_load_all((ROOT / f"contrib/examples/{name}.yaml").read_text()):
+        assert all(one.get("command") for one in pod["spec"]["containers"]), pod["metadata"]["name"]
