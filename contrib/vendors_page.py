@@ -1,7 +1,8 @@
 """The reference page of all vendors, as docs/reference/vendors.md: ``python -m contrib.vendors_page > …``.
 
 What a vendor declares comes from its installed package. What it was tested against comes from this repository: the
-replays in ``tests/foreign/``, and the table ``[tool.hami.tested-against]`` of the vendor's pyproject.toml.
+replays in ``tests/foreign/``, and the table ``[tool.hami.tested-against]`` of the vendor's pyproject.toml. Its table
+``[tool.hami.units]`` names the unit of a resource (by its default name) that is neither MiB nor percent.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from contrib.vendor_folders import NODE, ROOT, in_tree
@@ -37,7 +39,7 @@ Where a vendor has families that differ by their word only, one row stands for t
 
 ## What a pod requests
 
-Memory and cores are amounts on each device. Cores are percent of a device, unless the vendor's page names another unit.
+Memory and cores are amounts on each device. Cores are percent of a device, unless the table names another unit.
 *Whole*: a device serves one container at a time. *Partitions*: the vendor divides a device, in sizes that it defines.
 
 """
@@ -48,7 +50,8 @@ ON_THE_NODE: Final = """
 them; `hami doctor` knows these. *Tested against* says what our tests run the vendor with. A device plugin there is
 replayed on an embedded cluster: a fake in `tests/foreign/` reads and writes what the real one does, after the source
 that is linked. Where no source is public, the fake follows what HAMi's scheduler writes and reads for the plugin. None
-of them has run on the vendor's hardware yet. *Demo*: `hami demo --vendor NAME` runs the vendor on one machine.
+of them has run on the vendor's hardware yet. *Demo*: `hami demo --vendor NAME` needs no further options. For the other
+vendors it needs manifests and devices: *Try it* on the vendor's page, or on that of its agent, has the command.
 
 """
 ANNOTATIONS: Final = """
@@ -73,13 +76,19 @@ REASONS: Final = """
 """
 
 
-def page(vendors: Sequence[LoadedVendor], demos: Sequence[str], tested: Mapping[str, Sequence[str]]) -> str:
+def page(
+    vendors: Sequence[LoadedVendor],
+    demos: Sequence[str],
+    tested: Mapping[str, Sequence[str]],
+    units: Mapping[str, str] | None = None,
+) -> str:
     """The whole page in MyST markdown.
 
     Args:
         vendors: Vendors to list.
         demos: Names of those that have a part in the demo.
         tested: Names of all vendors → what they were tested against.
+        units: Resource names → their units, if these are neither MiB nor percent.
     """
     nodes = [
         [
@@ -91,6 +100,7 @@ def page(vendors: Sequence[LoadedVendor], demos: Sequence[str], tested: Mapping[
         ]
         for vendor in vendors
     ]
+    requests = partial(_requests, units=units or {})
     grades = [(vendor, words, row) for vendor in vendors for words, row in _grades(vendor)]
     marks = [
         [_link(vendor, words), *(MARKS[text.partition(":")[0]] for text in row.values())]
@@ -99,7 +109,7 @@ def page(vendors: Sequence[LoadedVendor], demos: Sequence[str], tested: Mapping[
     return "".join(
         (
             INTRO,
-            _table("vendor, family, devices, memory, cores, further resources, sharing", _rows(vendors, _requests)),
+            _table("vendor, family, devices, memory, cores, further resources, sharing", _rows(vendors, requests)),
             ON_THE_NODE,
             _table("vendor, our agent, other device plugins, tested against, demo", nodes),
             ANNOTATIONS,
@@ -150,15 +160,23 @@ def _rows(vendors: Sequence[LoadedVendor], cells: Callable[[Family], list[str]])
     return rows
 
 
-def _requests(family: Family) -> list[str]:
+def units_of() -> dict[str, str]:
+    """Default name of a resource of this repository's vendors → its unit, if that is neither MiB nor percent."""
+    tools = [vendor.pyproject.get("tool", {}).get("hami", {}) for vendor in in_tree()]
+    return {name: unit for tool in tools for name, unit in tool.get("units", {}).items()}
+
+
+def _requests(family: Family, units: Mapping[str, str]) -> list[str]:
     """Devices, memory with its unit, cores, further resources, sharing."""
     resources = family.resources
     unit = "MiB" if family.memory_factor == 1 else f"units of {family.memory_factor} MiB"
+    memory = units.get(resources.memory, unit) + " for all devices together" * family.amounts_are_totals
+    cores = units.get(resources.cores, "")
     known = {resources.count, resources.memory, resources.cores}
     return [
         _code(resources.count),
-        f"{_code(resources.memory)}, {unit}" if resources.memory else "none",
-        f"{_code(resources.cores)}{', compute units' if family.cores_are_units else ''}",
+        f"{_code(resources.memory)}, {memory}" if resources.memory else "none",
+        f"{_code(resources.cores)}, {cores}" if cores else _code(resources.cores),
         ", ".join(map(_code, (name for name in resources.names() if name not in known))) or "none",
         _sharing(family),
     ]
@@ -178,8 +196,9 @@ def _sharing(family: Family) -> str:
 
 def _annotations(family: Family) -> list[str]:
     """Register, allocated, to allocate, lock, selectors."""
-    keys = (family.register_key, family.allocated_key, family.to_allocate_key, family.foreign_lock)
-    return [*map(_code, keys), _selectors(family.uuid_selectors), _selectors(family.type_selectors)]
+    allocated = ", ".join(map(_code, filter(None, (family.allocated_key, family.kept_key))))
+    keys = (_code(family.register_key), allocated, _code(family.to_allocate_key), _code(family.foreign_lock))
+    return [*keys, _selectors(family.uuid_selectors), _selectors(family.type_selectors)]
 
 
 def _selectors(pairs: Sequence[SelectorKeys]) -> str:
@@ -236,7 +255,7 @@ def _table(heads: str, rows: Sequence[Sequence[str]]) -> str:
 def main() -> None:
     """Print the page."""
     demos, tested = [source.name for source, _ in discovery.installed(discovery.DEMO)], evidence()
-    sys.stdout.write(page([vendor for vendor in load().vendors if vendor.name in tested], demos, tested))
+    sys.stdout.write(page([vendor for vendor in load().vendors if vendor.name in tested], demos, tested, units_of()))
 
 
 if __name__ == "__main__":

@@ -254,6 +254,21 @@ def test_an_example_can_be_read(kind, text):
     READERS[kind](textwrap.dedent(text))
 
 
+THEIRS = {page: text for page, text in PAGES.items() if re.fullmatch(r"contrib/vendors/\w+/docs\.md", page)}
+
+
+@pytest.mark.parametrize("page", THEIRS)
+def test_pages_of_contributed_vendors_have_one_structure(page):
+    text, name = THEIRS[page], Path(page).parent.name
+    heads = re.findall(r"^## (.+)$", FENCE.sub("", text), re.MULTILINE)
+    assert heads == ["Requests", "Nodes", "Settings", "On the wire", "Differences from HAMi", "Try it"]
+    assert len(text.split()) < 1000
+    nodes, pods = f"contrib/vendors/{name}/tests/data/nodes", f"contrib/examples/{name}.yaml"
+    assert f"hami demo --vendor {name} --nodes {nodes} --manifests {pods}\n" in text
+    assert (ROOT / nodes).is_dir()
+    assert (ROOT / pods).is_file()
+
+
 def pods():
     """Pods in examples, as blocks of YAML and as text handed to `kubectl apply`."""
     texts = [(page, it[3]) for page, text in TODAY.items() for it in FENCE.finditer(text)]
