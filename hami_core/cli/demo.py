@@ -85,7 +85,8 @@ def command(
     nothing more fits adds allocated_bytes and refusal, the driver's error code, to the device. A container without a
     report is judged by its allocation alone.
 
-    Needs the extra hami[demo] and a C compiler. Exits with 1 if a pod did not get exactly what it requested.
+    Needs the extra hami[testing]; a vendor's own demo needs hami[demo] and a C compiler. Exits with 1 if a pod did not
+    get exactly what it requested.
     """  # noqa: D301 - click reads \b as "do not wrap"
     from hami_core.demo.run import Course
 
