@@ -321,5 +321,5 @@ def test_explanation_shows_core_groups_in_percent():
 
     assert isinstance(inventory.book(asked("p0"), "n1"), Allocation)
     said = inventory.explain_text(asked("p1"))
-    assert "needs 16384 MiB and 75 % of the cores on one card" in said
+    assert "needs 16384 MiB and 12 cores on one card" in said
     assert "the least busy has 25 % of its cores free" in said
