@@ -58,7 +58,9 @@ def beside_its_pair(request: Request, usage: DeviceUsage, chosen: tuple[DeviceUs
     return Reason("NoPair") if any(is_no_pair(usage, other) for other in chosen) else None
 
 
-def a_pair(request: Request, candidates: tuple[DeviceUsage, ...], policy: str) -> tuple[int, ...] | Reason | None:
+def a_pair(
+    request: Request, candidates: tuple[DeviceUsage, ...], policy: str, devices: tuple[DeviceUsage, ...]
+) -> tuple[int, ...] | Reason | None:
     if request.count == 1:
         return None
     pairs = [(i, j) for i, j in combinations(range(len(candidates)), 2) if not is_no_pair(candidates[i], candidates[j])]
@@ -79,14 +81,14 @@ SHAPES = {
     "own rule": VendorRules(PLAIN, custom_filter=not_three),
     "own rule in columns": VendorRules(PLAIN, custom_filter=lambda r, u, c: None, fit_mask=even_cards),
     "depends on chosen": VendorRules(replace(PLAIN, depends_on_chosen=True), custom_filter=not_three),
-    "chooses": VendorRules(PLAIN, choose=lambda r, candidates, policy: tuple(range(r.count))),
+    "chooses": VendorRules(PLAIN, choose=lambda r, candidates, policy, devices: tuple(range(r.count))),
     "pairs device by device": VendorRules(replace(PLAIN, depends_on_chosen=True), custom_filter=beside_its_pair),
     "pairs at once": VendorRules(PLAIN, choose=a_pair),
     "pairs twice": VendorRules(replace(PLAIN, depends_on_chosen=True), custom_filter=beside_its_pair, choose=a_pair),
     "prefers pairs": VendorRules(
-        replace(PLAIN, choose_is_preference=True), choose=lambda r, c, p: tuple(range(len(c)))[-r.count :]
+        replace(PLAIN, choose_is_preference=True), choose=lambda r, c, p, devices: tuple(range(len(c)))[-r.count :]
     ),
-    "scores nodes": VendorRules(PLAIN, score_node=lambda facts, allocation, policy: 1.0),
+    "scores nodes": VendorRules(PLAIN, score_node=lambda facts, allocation, policy, devices: 1.0),
     "nvidia": rules()[0],
 }
 
