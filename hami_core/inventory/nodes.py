@@ -6,15 +6,15 @@ Here the sums are plain integers. The columns of `hami_core.inventory.table` hol
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from hami_core.model import DeviceUsage
 from hami_core.placement.card import Card, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hami_core.model import Device, DeviceKind, DeviceUsage, MigPlacement, NodeFacts, Slice
+    from hami_core.model import Device, DeviceKind, MigPlacement, NodeFacts, Slice
     from hami_core.placement.pod_usage import Use
 
 
@@ -37,6 +37,7 @@ class FamilyDevices:
     __slots__ = (
         "_keeping_off",
         "_mixed_mig",
+        "_usages",
         "cores",
         "devices",
         "memory",
@@ -69,6 +70,7 @@ class FamilyDevices:
         self.slices: list[tuple[Slice, ...]] | None = [()] * len(self.devices) if keeps_slices else None
         self._mixed_mig = [0] * len(self.devices)
         self._keeping_off = [0] * len(self.devices)
+        self._usages: list[DeviceUsage | None] = [None] * len(self.devices)
 
     def healthy(self, position: int) -> bool:
         """Whether a device takes new pods. Ignores the cordon."""
@@ -101,6 +103,7 @@ class FamilyDevices:
         position = self.positions.get(use.device_id, -1)
         if position < 0:
             return position
+        self._usages[position] = None
         device = self.devices[position]
         if use.unplaced if device.mode == MIG_MODE else use.mig:
             self._mixed_mig[position] += sign
@@ -115,7 +118,7 @@ class FamilyDevices:
         self.used[2] += sign * memory
         if sign > 0:
             self.mig[position] += use.mig
-            self.pods[position] += (pod,)
+            self.pods[position] = tuple(sorted((*self.pods[position], pod)))
         else:
             self.mig[position] = _without(self.mig[position], use.mig)
             self.pods[position] = _without(self.pods[position], (pod,))
@@ -139,17 +142,36 @@ class FamilyDevices:
 
     def cards(self) -> list[Card]:
         """Fresh cards to place a pod on."""
-        slices = repeat(None) if self.slices is None else self.slices
-        sums = zip(self.slots, self.memory, self.cores, self.mig, self.pods, slices)  # noqa: B905 - `repeat` has no end
-        cards = [Card(self._now(i), i, *row) for i, row in enumerate(sums)]
+        keeps = self.slices is not None
+        cards = [
+            Card(
+                now.device,
+                position,
+                now.used_slots,
+                now.used_memory_mib,
+                now.used_cores,
+                now.mig_in_use,
+                now.pods,
+                now.slices if keeps else None,
+                now,
+            )
+            for position, now in enumerate(self.usage())
+        ]
         if any(self._keeping_off):
             for card in cards:
                 card.kept = self.kept(card.position)
         return cards
 
     def usage(self) -> list[DeviceUsage]:
-        """The devices with their sums."""
-        return [replace(card.usage(), pods=tuple(sorted(card.pods))) for card in self.cards()]
+        """The devices with their sums. Each is kept until `apply` changes the device."""
+        return [kept or self._usage(position) for position, kept in enumerate(self._usages)]
+
+    def _usage(self, position: int) -> DeviceUsage:
+        sums = self.slots[position], self.memory[position], self.cores[position]
+        slices = self.slices[position] if self.slices is not None else ()
+        made = DeviceUsage(self._now(position), *sums, self.pods[position], self.mig[position], slices)
+        self._usages[position] = made
+        return made
 
     def _now(self, position: int) -> Device:
         device = self.devices[position]

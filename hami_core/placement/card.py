@@ -27,11 +27,13 @@ class Card:
         pods: ``namespace/name`` of the pods on it.
         slices: The slices taken; None: the family has no ``mode_key``, and they are not kept.
         kept: Whether a pod on it keeps other pods off; set after the card is made.
+        frozen: The card as `usage` shows it; None: it has to be made.
         score: Device score including the present container's request; set before the cards are sorted.
     """
 
     __slots__ = (
-        "device", "kept", "mig", "pods", "position", "score", "slices", "used_cores", "used_memory", "used_slots",
+        "device", "frozen", "kept", "mig", "pods", "position", "score", "slices", "used_cores", "used_memory",
+        "used_slots",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917 - sums in the order of DeviceUsage
@@ -44,6 +46,7 @@ class Card:
         mig: tuple[MigPlacement, ...] = (),
         pods: tuple[str, ...] = (),
         slices: tuple[Slice, ...] | None = None,
+        frozen: DeviceUsage | None = None,
     ) -> None:
         self.device = device
         self.position = position
@@ -53,6 +56,7 @@ class Card:
         self.mig = mig
         self.pods = pods
         self.slices = slices
+        self.frozen = frozen
         self.kept = False
         self.score = 0.0
 
@@ -68,6 +72,7 @@ class Card:
 
     def take(self, piece: Slice) -> None:
         """Book a slice."""
+        self.frozen = None
         self.used_slots += max(piece.slots, 1)
         self.used_memory += piece.memory_mib
         self.used_cores += piece.cores
@@ -78,6 +83,7 @@ class Card:
 
     def give_back(self, piece: Slice) -> None:
         """Undo `take` of the same slice."""
+        self.frozen = None
         self.used_slots -= max(piece.slots, 1)
         self.used_memory -= piece.memory_mib
         self.used_cores -= piece.cores
@@ -92,8 +98,15 @@ class Card:
 
     def usage(self, extra: tuple[MigPlacement, ...] = ()) -> DeviceUsage:
         """The card as hooks see it. ``extra`` has the MIG placements that the present container has taken so far."""
+        if extra:
+            return self._usage((*self.mig, *extra))
+        if self.frozen is None:
+            self.frozen = self._usage(self.mig)
+        return self.frozen
+
+    def _usage(self, mig: tuple[MigPlacement, ...]) -> DeviceUsage:
         used = (self.used_slots, self.used_memory, self.used_cores)
-        return DeviceUsage(self.device, *used, self.pods, (*self.mig, *extra), self.slices or ())
+        return DeviceUsage(self.device, *used, self.pods, mig, self.slices or ())
 
     @classmethod
     def of(cls, usage: DeviceUsage, position: int) -> Card:

@@ -73,8 +73,8 @@ class Ask:
     """
 
     __slots__ = (
-        "_ids", "_kinds", "_named", "chooses", "combines", "cores", "custom", "idle_only", "may_refuse_combinations",
-        "numa_bind", "policy", "ranks_numa", "request", "rules", "weights",
+        "_ids", "_kinds", "_named", "_scores", "chooses", "combines", "cores", "custom", "idle_only",
+        "may_refuse_combinations", "numa_bind", "policy", "ranks_numa", "request", "rules", "weights",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +102,7 @@ class Ask:
         self._kinds: dict[DeviceKind, Reason | None] = {}
         self._ids: dict[str, Reason | None] = {}
         self._named = _named_ids(request, rules)
+        self._scores: dict[tuple[int, ...], float] = {}
 
     @property
     def must_be_asked_again(self) -> bool:
@@ -159,14 +160,21 @@ class Ask:
         return self.has_vendor_accounting(card) and self.rules.family.account_modes is not None
 
     def score(self, card: Card) -> float:
-        """HAMi's device score, this container's share included."""
+        """HAMi's device score, this container's share included. Cards with equal sums share an answer."""
         device, request = card.device, self.request
-        return device_score(
-            (card.used_slots + 1, device.slots),
-            (card.used_cores + request.cores, device.cores),
-            (card.used_memory + request.scored_memory_on(device.memory_mib), device.memory_mib),
-            self.weights,
-        )
+        sums = (
+            card.used_slots, device.slots, card.used_cores, device.cores, card.used_memory, device.memory_mib,
+        )  # fmt: skip
+        try:
+            return self._scores[sums]
+        except KeyError:
+            answer = self._scores[sums] = device_score(
+                (card.used_slots + 1, device.slots),
+                (card.used_cores + request.cores, device.cores),
+                (card.used_memory + request.scored_memory_on(device.memory_mib), device.memory_mib),
+                self.weights,
+            )
+            return answer
 
     def order(self, cards: Sequence[Card]) -> list[Card]:
         """The devices sorted by the policy. They are taken from the end."""

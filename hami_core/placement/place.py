@@ -138,9 +138,12 @@ class _Attempt:
         placed: list[ContainerSlices] = []
         for container, asks in zip(self._plan.request.containers, self._plan.asks, strict=True):
             taken: list[Pick] = []
+            is_limited = False
             for ask in asks:
                 family = ask.rules.family.word
-                fit = self._fit(ask, self._plan.quota_check(ask, peak, self._quota))
+                admits = self._plan.quota_check(ask, peak, self._quota)
+                is_limited = is_limited or admits is not None
+                fit = self._fit(ask, admits)
                 if not fit.fits:
                     return _rejection(self._node, container, family, fit)
                 for card, piece in fit.picks:
@@ -148,7 +151,8 @@ class _Attempt:
                 taken += fit.picks
                 self._booked += fit.picks
             slices = tuple(piece for _, piece in taken)
-            peak.add(container.kind, slices)
+            if is_limited:
+                peak.add(container.kind, slices)
             placed.append(ContainerSlices(container.name, container.kind, slices))
             if container.kind is ContainerKind.INIT:
                 self._give_back(len(taken))
