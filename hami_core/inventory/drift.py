@@ -46,6 +46,7 @@ def _node_drift(name: str, node: Node, ledger: Ledger) -> int:
     )
     if wrong:
         node.families = fresh
+        node.verdicts.clear()
     return wrong
 
 

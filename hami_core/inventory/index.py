@@ -80,7 +80,9 @@ class Inventory:
         }
         old = self._nodes.get(facts.name)
         if old is not None and _same_devices(old.families, families):
-            old.facts = facts
+            if old.facts != facts:
+                old.facts = facts
+                old.verdicts.clear()
             if old.closed != closed:
                 old.closed = closed
                 self._cluster.set_node(old)
@@ -451,6 +453,7 @@ class Inventory:
         node = self._nodes.get(entry.booking.allocation.node)
         if node is None:
             return
+        node.verdicts.clear()
         for use in entry.uses:
             family = node.families.get(use.family)
             if family is not None:

@@ -198,6 +198,8 @@ class Node:
         barred: Common word → why the node gives no new pod devices of that family, such as an absent agent.
         families: Devices by common word.
         generation: A number that grows whenever the devices change.
+        verdicts: Whether pods fit, by the number of their shape (`hami_core.inventory.shapes`): what the vendors'
+            scores add to the node's score, or None if such a pod does not fit. Empty after each change of the node.
     """
 
     facts: NodeFacts
@@ -206,6 +208,7 @@ class Node:
     barred: Mapping[str, str] = field(default_factory=dict)
     families: dict[str, FamilyDevices] = field(default_factory=dict)
     generation: int = 0
+    verdicts: dict[int, float | None] = field(default_factory=dict)
 
     def totals(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
         """(used, total) of slots, cores and memory over all devices of all vendors."""

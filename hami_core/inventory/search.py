@@ -19,9 +19,10 @@ from hami_core.inventory import limits
 from hami_core.inventory.columns import MAX_WIDTH, NOT_ENOUGH_CARDS, Columns, counted, greatest, histogram_text
 from hami_core.inventory.names import NameIndex
 from hami_core.inventory.outcome import FilterOutcome, Refusals
+from hami_core.inventory.shapes import KEPT_SHAPES, Shapes
 from hami_core.inventory.table import ABSENT, CORDONED, QUOTA, TYPE, UNHEALTHY, UUID
 from hami_core.model import Allocation, ContainerKind
-from hami_core.placement.place import place
+from hami_core.placement.place import Rejection, place
 from hami_core.placement.pod_usage import Amounts
 from hami_core.policies import node_policy
 from hami_core.wire import reasons
@@ -51,12 +52,13 @@ class Search:
         self._cluster = cluster
         self._nodes = nodes
         self._names = NameIndex(cluster)
+        self._shapes = Shapes()
 
     def run(self, plan: Plan, names: Sequence[str] | RawNames, limit: int, quota: QuotaBook) -> FilterOutcome:
         """Rank the named nodes."""
         self._cluster.refresh_scores()
         asked = self._names.find(names)
-        query = Query(plan, self._cluster, self._nodes, quota)
+        query = Query(plan, self._cluster, self._nodes, quota, self._shapes)
         mask, barred = self._bar(asked.mask, plan)
         best, fitting, refused = query.answer(mask, limit)
         node_level = {reasons.NODE_UNREGISTERED: asked.unknown, reasons.NODE_USAGE_UNAVAILABLE: asked.closed}
@@ -82,7 +84,7 @@ class Search:
         """Whether any node that takes new pods has room."""
         self._cluster.refresh_scores()
         mask, _ = self._bar(self._cluster.open[: self._cluster.size].copy(), plan)
-        best, _, _ = Query(plan, self._cluster, self._nodes, quota).answer(mask, 1)
+        best, _, _ = Query(plan, self._cluster, self._nodes, quota, self._shapes).answer(mask, 1)
         return bool(best)
 
     def _bar(self, mask: np.ndarray, plan: Plan) -> tuple[np.ndarray, list[str]]:
@@ -97,11 +99,15 @@ class Search:
 class Query:
     """One run of Filter."""
 
-    def __init__(self, plan: Plan, cluster: Cluster, nodes: Mapping[str, Node], quota: QuotaBook) -> None:
+    def __init__(
+        self, plan: Plan, cluster: Cluster, nodes: Mapping[str, Node], quota: QuotaBook, shapes: Shapes
+    ) -> None:
         self._plan = plan
         self._cluster = cluster
         self._nodes = nodes
         self._quota = quota
+        self._shapes = shapes
+        self._shape: int | None = None
         self._asks = [
             (container.kind, ask)
             for container, asks in zip(plan.request.containers, plan.asks, strict=True)
@@ -110,6 +116,9 @@ class Query:
         self._limits = limits.judge(self._asks, plan.request.namespace, quota, cluster.tables)
         self._judged: tuple[Columns, np.ndarray] | None = None
         self._vendor_accounted = self._vendor_accounted_nodes()
+        self._families = plan.request.families
+        self._quota_counts = not all(quota.room(plan.request.namespace, word).is_unlimited for word in self._families)
+        self._scores_nodes = any(ask.scores_nodes for _, ask in self._asks)
 
     # --- verdicts ----------------------------------------------------------------------------------------------
 
@@ -120,7 +129,7 @@ class Query:
         possible, sure = self._judge(mask)
         refused = np.flatnonzero(mask & ~possible)
         columns = np.flatnonzero(possible)
-        if self._scores_nodes():
+        if self._scores_nodes:
             best, placed, more = self._placed_and_scored(columns, limit)
             known = int(np.count_nonzero(sure)) + int((~sure[placed]).sum())
             return best, known, np.concatenate([refused, more])
@@ -190,7 +199,7 @@ class Query:
                     break
                 verdict = fits.get(column)
                 if verdict is None:
-                    verdict = self._walk_fits(column)
+                    verdict = self._verdict(column) is not None
                 (found if verdict else refused).append(column)
         return np.array(found, np.intp), np.array(refused, np.intp)
 
@@ -207,14 +216,37 @@ class Query:
             known.update(zip(open_ones.tolist(), (keys == _FITS).tolist(), strict=True))
         return known
 
-    def _walk_fits(self, column: int) -> bool:
-        return isinstance(self._place(column), Allocation)
+    def _verdict(self, column: int) -> float | None:
+        """What the vendors' scores add to a node's score if the pod fits there; None: it does not fit.
 
-    def _place(self, column: int) -> Allocation | str:
+        Placing is pure. So the answer holds for pods of the same shape until the node changes, unless a quota or a
+        failed hook had a part in it.
+        """
+        if self._quota_counts:
+            return self._judged_by_walk(column)[0]
+        if self._shape is None:
+            self._shape = self._shapes.number(self._plan)
+        verdicts = self._nodes[self._cluster.names[column]].verdicts
+        try:
+            return verdicts[self._shape]
+        except KeyError:
+            verdict, is_final = self._judged_by_walk(column)
+            if is_final:
+                if len(verdicts) >= KEPT_SHAPES:
+                    verdicts.clear()
+                verdicts[self._shape] = verdict
+            return verdict
+
+    def _judged_by_walk(self, column: int) -> tuple[float | None, bool]:
+        """The verdict, and whether no hook failed that would let the pod fit."""
+        placed = self._place(column)
+        if isinstance(placed, Rejection):
+            return None, reasons.VENDOR_PLUGIN_FAILED not in placed.counts
+        return self._vendors_score(placed) if self._scores_nodes else 0.0, True
+
+    def _place(self, column: int) -> Allocation | Rejection:
         name = self._cluster.names[column]
-        node = self._nodes[name]
-        placed = place(name, node.cards(self._plan.request.families), self._plan, self._quota)
-        return placed if isinstance(placed, Allocation) else placed.short
+        return place(name, self._nodes[name].cards(self._families), self._plan, self._quota)
 
     def _placed_and_scored(
         self, columns: np.ndarray, limit: int
@@ -234,12 +266,12 @@ class Query:
             score, tie = float(self._cluster.scores[column]), int(ranks[column])
             if best and len(best) == limit and (_rank(policy, score) + bound, tie) < best[0][:2]:
                 break  # and later nodes are no better
-            placed = self._place(column)
-            if not isinstance(placed, Allocation):
+            more = self._verdict(column)
+            if more is None:
                 refused.append(column)
                 continue
             found.append(column)
-            score += max(-bound, min(self._vendors_score(placed), bound))
+            score += max(-bound, min(more, bound))
             heapq.heappush(best, (_rank(policy, score), tie, score, column))
             if len(best) > limit:
                 heapq.heappop(best)
@@ -298,9 +330,6 @@ class Query:
         table = self._cluster.tables.get(ask.rules.family.word)
         return table is not None and (table.width > MAX_WIDTH or max(table.numas) > 255 or len(table.numas) > MAX_WIDTH)
 
-    def _scores_nodes(self) -> bool:
-        return any(ask.scores_nodes for _, ask in self._asks)
-
     # --- containers that depend on each other, in columns -------------------------------------------------------
 
     def _greedy(self, where: np.ndarray) -> np.ndarray:
@@ -347,7 +376,7 @@ class Query:
             if not self._cluster.names[column]:
                 continue  # the node was removed after the Filter
             placed = self._place(column)
-            word = reasons.NODE_UNFIT_POD if isinstance(placed, Allocation) else placed
+            word = reasons.NODE_UNFIT_POD if isinstance(placed, Allocation) else placed.short
             groups.setdefault(word, []).append(self._cluster.names[column])
         plain = refused[~walk]
         if len(plain):

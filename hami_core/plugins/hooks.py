@@ -15,17 +15,15 @@ from hami_core.model import Reason
 from hami_core.plugins import checks, tighten
 from hami_core.plugins.call import Hook
 from hami_core.plugins.metrics import samples
+from hami_core.wire.reasons import VENDOR_PLUGIN_FAILED
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-FAILED: Final = "VendorPluginFailed"
-"""Reason code of a refusal because a plugin failed."""
-
 
 def refused(error: VendorError, *_: Any) -> Reason:  # noqa: ANN401 - the arguments of any hook
     """Make the refusal that replaces the answer of a failed rule."""
-    return Reason(FAILED, detail=str(error))
+    return Reason(VENDOR_PLUGIN_FAILED, detail=str(error))
 
 
 class StartHooks:
@@ -78,7 +76,9 @@ class SchedulerHooks:
         check_with=lambda served, answer, request, device, piece, taken: checks.piece(answer, piece),
         tighten=tighten.piece,
         default=None,
-        failed=lambda error, request, device, piece, taken: Reason(FAILED, piece.device_id, detail=str(error)),
+        failed=lambda error, request, device, piece, taken: Reason(
+            VENDOR_PLUGIN_FAILED, piece.device_id, detail=str(error)
+        ),
     )
     score_node = Hook(specs.score_node, check=checks.number, tighten=tighten.free, default=0.0, failed=lambda *_: 0.0)
     patch_annotations = Hook(specs.patch_annotations, check=checks.merged)

@@ -30,6 +30,8 @@ MODE_NOT_FIT: Final = "ModeNotFit"
 CARD_UNHEALTHY: Final = "CardUnhealthy"
 QOS_MISMATCH: Final = "CardQosPolicyMismatch"
 APP_CLASS_MISMATCH: Final = "CardAppClassMismatch"
+VENDOR_PLUGIN_FAILED: Final = "VendorPluginFailed"
+"""Our own word: the answer of a hook that failed."""
 NODE_UNREGISTERED: Final = "node unregistered"
 NODE_USAGE_UNAVAILABLE: Final = "node usage unavailable"
 

@@ -1,6 +1,6 @@
 """Filter in process: latency by nodes, fill, containers and running pods, and the cost of updates and bookings.
 
-Every request has a shape not seen before, except those of ``--vendors``. "Filled" nodes all differ.
+Every request has a shape not seen before, unless its figure says "known shape". "Filled" nodes all differ.
 
 ``python -m tests.bench.filter`` prints JSON; ``--nodes`` and ``--rounds`` choose sizes. ``--vendors`` measures all
 vendors beside one instead.
@@ -218,9 +218,13 @@ class MixedWorld:
                 self.inventory.book(self.request([kind]), name)
         self.rng.shuffle(self.names)
 
-    def request(self, asked: Sequence[Kind]) -> PodRequest:
-        """A pod with one container for each kind."""
-        return _pod(self._loaded, asked, next(self._unseen))
+    def request(self, asked: Sequence[Kind], *, known: bool = False) -> PodRequest:
+        """A pod with one container for each kind. Unless its shape may be known, its containers' names are new."""
+        number = next(self._unseen)
+        made = _pod(self._loaded, asked, number)
+        if known:
+            return made
+        return replace(made, containers=tuple(replace(c, name=f"{c.name}-{number}") for c in made.containers))
 
 
 def vendors_beside_one(nodes: int, rounds: int) -> list[Figure]:
@@ -237,18 +241,21 @@ def vendors_beside_one(nodes: int, rounds: int) -> list[Figure]:
     figures.append(Figure(BENCH, f"{label}, {len(every)} vendors over 1", ratio, "ratio", 1.1))
     mixed = MixedWorld(None, nodes, every)
     for asked in [*([kind] for kind in every), [nvidia, every[0]]]:
-        (mine,) = _alternating([mixed], asked, rounds)
         words = " and ".join(kind.vendor for kind in asked)
-        figures += p50_p99(BENCH, f"{nodes} nodes, nodes of {len(every)} vendors, pod of {words}", mine)
+        for known, shape in ((False, ""), (True, ", known shape")):
+            (mine,) = _alternating([mixed], asked, rounds, known=known)
+            figures += p50_p99(BENCH, f"{nodes} nodes, nodes of {len(every)} vendors, pod of {words}{shape}", mine)
     return figures
 
 
-def _alternating(worlds: Sequence[MixedWorld], asked: Sequence[Kind], rounds: int) -> list[list[float]]:
+def _alternating(
+    worlds: Sequence[MixedWorld], asked: Sequence[Kind], rounds: int, *, known: bool = False
+) -> list[list[float]]:
     """Seconds of each Filter in each world. The worlds take turns every fifty calls."""
     taken: list[list[float]] = [[] for _ in worlds]
     for _ in range(0, rounds, 50):
         for world, mine in zip(worlds, taken, strict=True):
-            ready = iter([world.request(asked) for _ in range(60)])
+            ready = iter([world.request(asked, known=known) for _ in range(60)])
             mine.extend(timings(lambda w=world, r=ready: w.inventory.filter(next(r), w.names), 50))  # type: ignore[misc]
     return taken
 
