@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hami_metax import Metax, gpus, memory, register, sgpus, sharing, topology
+from hami_metax import gpus, memory, register, sgpus, sharing, topology
 
 from hami_core.errors import RequestError
 from hami_core.model import (
@@ -21,6 +21,7 @@ from hami_core.model import (
     Request,
     Slice,
 )
+from hami_core.plugins import load
 
 from .cases import Case, cases, value
 
@@ -112,6 +113,7 @@ def test_the_sgpu_register_has_hamis_key_and_fields() -> None:
     entry: dict[str, Any] = dict.fromkeys(told["fields"], 16)
     words = {"uuid": "GPU-1", "bdf": "0000:38:00.0", "model": "C500", "qosPolicy": "fixed-share", "healthy": True}
     assert words.keys() <= entry.keys()
-    (found,) = Metax().register(NodeFacts("n1", {told["key"]: json.dumps([entry | words])})) or ()
+    node = NodeFacts("n1", {told["key"]: json.dumps([entry | words])})
+    (found,) = load({}, only=["metax"]).vendor("metax").register(node) or ()
     assert (found.id, found.slots, found.cores, found.memory_mib, found.numa) == ("GPU-1", 16, 16, 16, 16)
     assert (found.type, found.mode, found.healthy, found.custom) == ("C500", "fixed-share", True, {"linkZone": 16})

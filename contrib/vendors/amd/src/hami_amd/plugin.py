@@ -72,10 +72,6 @@ class Amd:
 
     api_version: ClassVar[tuple[int, int]] = (1, 0)
 
-    def __init__(self) -> None:
-        self._config = AmdConfig()
-        self._family = _family(self._config)
-
     @hookimpl
     def config_model(self) -> type[AmdConfig]:
         """Section ``amd``."""

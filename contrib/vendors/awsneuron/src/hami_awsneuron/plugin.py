@@ -59,9 +59,6 @@ class AwsNeuron:
 
     api_version: ClassVar[tuple[int, int]] = (1, 0)
 
-    def __init__(self) -> None:
-        self._family = _family(AwsNeuronConfig())
-
     @hookimpl
     def config_model(self) -> type[AwsNeuronConfig]:
         """Section ``awsneuron``."""

@@ -50,9 +50,6 @@ class Biren:
 
     api_version: ClassVar[tuple[int, int]] = (1, 0)
 
-    def __init__(self) -> None:
-        self._family = _family(BirenConfig().resource_count_name)
-
     @hookimpl
     def config_model(self) -> type[BirenConfig]:
         """Section ``biren``."""

@@ -88,9 +88,6 @@ class Enflame:
 
     api_version: ClassVar[tuple[int, int]] = (1, 0)
 
-    def __init__(self) -> None:
-        self._whole, self._drs = _families(EnflameConfig())
-
     @hookimpl
     def config_model(self) -> type[EnflameConfig]:
         """Section ``enflame``."""

@@ -64,9 +64,6 @@ class Hygon:
 
     api_version: ClassVar[tuple[int, int]] = (1, 0)
 
-    def __init__(self) -> None:
-        self._families: tuple[Family, ...] = ()
-
     @hookimpl
     def config_model(self) -> type[HygonConfig]:
         """Section ``hygon``."""

@@ -74,9 +74,6 @@ class Iluvatar:
 
     api_version: ClassVar[tuple[int, int]] = (1, 0)
 
-    def __init__(self) -> None:
-        self._families: tuple[Family, ...] = ()
-
     @hookimpl
     def config_model(self) -> type[IluvatarConfig]:
         """Section ``iluvatars``."""

@@ -31,9 +31,6 @@ class Metax:
 
     api_version: ClassVar[tuple[int, int]] = (1, 0)
 
-    def __init__(self) -> None:
-        self.families(MetaxConfig())
-
     @hookimpl
     def config_model(self) -> type[MetaxConfig]:
         """Section ``metax``."""

@@ -52,10 +52,6 @@ WHOLE_CARD: Final = "mthreads.com/gpu"
 """The plugin's own resource for cards that are not sliced. HAMi does not count them."""
 CARDS_LABEL: Final = "mthreads.com/sgpu.cores"
 """Node label with the numbers of the sliced cards, such as ``0-2-3``."""
-GPU_COUNT: Final = "mthreads.com/request-gpu-num"
-GPU_INDEX: Final = "mthreads.com/gpu-index"
-PREDICATE_TIME: Final = "mthreads.com/predicate-time"
-PREDICATE_NODE: Final = "mthreads.com/predicate-node"
 _NUMBERS: Final = re.compile(r"\d{1,4}([-,]\d{1,4})*", re.ASCII)
 
 CAPABILITIES: Final[Mapping[Capability, Grade]] = {
@@ -94,10 +90,6 @@ class Mthreads:
     """The scheduler side."""
 
     api_version: ClassVar[tuple[int, int]] = (1, 0)
-
-    def __init__(self) -> None:
-        self._config = MthreadsConfig()
-        self._family = _family(self._config)
 
     @hookimpl
     def config_model(self) -> type[MthreadsConfig]:
@@ -169,7 +161,7 @@ class Mthreads:
         amounts = {config.resource_core_name: str(count * CARD_CORES)}
         if len(models) == 1:
             amounts[memory] = str(count * models[0])
-        announced = {GPU_COUNT: str(count)} if count > 1 else {}
+        announced = {"mthreads.com/request-gpu-num": str(count)} if count > 1 else {}
         return Mutation(uses_devices=True, limits=amounts, requests=amounts, pod_annotations=announced)
 
     @hookimpl
@@ -195,9 +187,9 @@ class Mthreads:
         if not cards:
             return {}
         return {
-            GPU_INDEX: ",".join(map(str, dict.fromkeys(cards))),
-            PREDICATE_TIME: str(pod.decided_at_ns),
-            PREDICATE_NODE: allocation.node,
+            "mthreads.com/gpu-index": ",".join(map(str, dict.fromkeys(cards))),
+            "mthreads.com/predicate-time": str(pod.decided_at_ns),
+            "mthreads.com/predicate-node": allocation.node,
         }
 
 

@@ -49,9 +49,6 @@ class Vastai:
 
     api_version: ClassVar[tuple[int, int]] = (1, 0)
 
-    def __init__(self) -> None:
-        self._family = _family(VastaiConfig())
-
     @hookimpl
     def config_model(self) -> type[VastaiConfig]:
         """Section ``vastai``."""
