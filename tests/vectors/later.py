@@ -6,15 +6,15 @@ A path covers everything below it. test_claims.py fails if a part in this table 
 from __future__ import annotations
 
 _MONITOR = "monitor: metrics and feedback"
-_MIG = "NVIDIA MIG on the node"
+_MIG = "MIG on the node"
 _REGION = "written only by libvgpu.so: interpose/tests/test_region.py checks the layout"
 _VOLCANO = "Volcano as source of allocations"
 
 LATER: dict[str, str] = {
     # scheduler side
-    "health_nvidia": "liveness of nodes by HAMi's handshake",
+    "health_nvidia": "not planned: HAMi's handshake is not used (docs/adr/0018)",
     "metrics": _MONITOR,
-    # NVIDIA's node side, monitor, interposer
+    # node side, monitor, interposer
     "vendors/mig.chartAllowlist": _MIG,
     "vendors/mig.nvmlPlacementsByFamily": _MIG,
     "vendors/mig.sliceKeyToCIProfileId": _MIG,
