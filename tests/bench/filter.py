@@ -14,6 +14,7 @@ import random
 import statistics
 import sys
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
@@ -141,6 +142,7 @@ class Kind:
     limits: Mapping[str, str]
 
 
+@cache
 def kinds() -> list[Kind]:
     """A kind of node for each vendor of the repository: its first example pod, and a node on which that pod fits."""
     found = []

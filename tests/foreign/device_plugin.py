@@ -157,16 +157,3 @@ async def until(condition: Callable[[], Awaitable[object]], limit_s: float = 30.
     async with asyncio.timeout(limit_s):
         while not await condition():
             await asyncio.sleep(0.05)
-
-
-async def refused(stage: ForeignStage, name: str, why: str) -> None:
-    """Wait until an event of a pod says why it has no node."""
-
-    async def told() -> bool:
-        return any(why in text for text in await stage.events(name))
-
-    try:
-        await until(told)
-    except TimeoutError:
-        raise AssertionError(f"{name} is told {await stage.events(name)}, not {why!r}") from None
-    assert "nodeName" not in (await stage.pod(name))["spec"]

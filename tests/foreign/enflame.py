@@ -84,7 +84,7 @@ class EnflamePlugin:
                 for pod in sorted(pods, key=lambda pod: int(pod.metadata.annotations[f"{ASSIGNED}-time"])):
                     if found := await self._serve(pod, ids):
                         return found
-                raise PluginError(f"unable to find pod request {RESOURCE}: {ids}")  # noqa: TRY301 - told as all others
+                raise PluginError(f"unable to find pod request {RESOURCE}: {ids}")  # noqa: TRY301 - recorded below
             except PluginError as error:
                 self.refused.append(str(error))
                 raise

@@ -5,11 +5,9 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from hami_core.testing.stage import StageNode
 from hami_core.wire import keys
-from tests.foreign.device_plugin import ForeignStage, Offer, registered, until
+from tests.foreign.device_plugin import ForeignStage, Offer, registered, told, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -69,14 +67,5 @@ async def failed(stage: ForeignStage, name: str) -> None:
 
 async def refused(stage: ForeignStage, pod: dict[str, Any], why: str) -> None:
     """Submit a pod and wait for an event with the reason. The pod stays pending."""
-    name = pod["metadata"]["name"]
     await stage.submit(pod)
-
-    async def told() -> bool:
-        return any(why in text for text in await stage.events(name))
-
-    try:
-        await until(told)
-    except TimeoutError:
-        pytest.fail(f"{name} is told {await stage.events(name)}, not {why!r}")
-    assert "nodeName" not in (await stage.pod(name))["spec"]
+    await told(stage, pod["metadata"]["name"], why)

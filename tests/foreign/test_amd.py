@@ -23,7 +23,8 @@ from tests.foreign.amd import (
     AmdPlugin,
     members,
 )
-from tests.foreign.device_plugin import ForeignStage, Offer, registered, sleeper, until
+from tests.foreign.device_plugin import ForeignStage, Offer, registered, sleeper, told, until
+from tests.foreign.handoff import finished, lock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -55,35 +56,6 @@ def booked(pod: dict[str, Any], container: int = 0) -> list[list[str]]:
     """The devices of a container: uuid, type, MiB, compute units."""
     text = pod["metadata"]["annotations"][ALLOCATED].split(";")[container]
     return [device.split(",") for device in text.split(":") if device]
-
-
-async def lock(stage: ForeignStage) -> str | None:
-    found: str | None = (await stage.node("n1"))["metadata"].get("annotations", {}).get(keys.NODE_LOCK)
-    return found
-
-
-async def finished(stage: ForeignStage, name: str) -> dict[str, Any]:
-    """A running pod whose hand-off the plugin has ended."""
-
-    async def done() -> bool:
-        return (await stage.pod(name))["metadata"]["annotations"].get(keys.BIND_PHASE) == "success"
-
-    await stage.wait_running(name)
-    await until(done)
-    return await stage.pod(name)
-
-
-async def told(stage: ForeignStage, name: str, why: str) -> None:
-    """Wait for an event of a pod that stays pending."""
-
-    async def seen() -> bool:
-        return any(why in text for text in await stage.events(name))
-
-    try:
-        await until(seen)
-    except TimeoutError:
-        pytest.fail(f"{name} is told {await stage.events(name)}, not {why!r}")
-    assert "nodeName" not in (await stage.pod(name))["spec"]
 
 
 async def test_pods_share_a_gpu_by_memory_and_compute_units(short_folder):

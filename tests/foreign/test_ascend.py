@@ -13,6 +13,7 @@ from hami_core.testing.stage import StageNode
 from hami_core.wire import keys
 from tests.foreign.ascend import CORES, MEMORY, RESOURCE, TO_ALLOCATE, WORD, AscendPlugin
 from tests.foreign.device_plugin import ForeignStage, registered, sleeper, until
+from tests.foreign.handoff import finished, lock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -41,22 +42,6 @@ def booked(pod: dict[str, Any], container: int = 0) -> list[list[str]]:
     """The devices of a container: uuid, type, MiB, cores."""
     text = pod["metadata"]["annotations"][f"hami.io/{WORD}-devices-allocated"].split(";")[container]
     return [device.split(",") for device in text.split(":") if device]
-
-
-async def lock(stage: ForeignStage) -> str | None:
-    found: str | None = (await stage.node("n1"))["metadata"].get("annotations", {}).get(keys.NODE_LOCK)
-    return found
-
-
-async def finished(stage: ForeignStage, name: str) -> dict[str, Any]:
-    """A running pod whose hand-off the plugin has ended."""
-
-    async def done() -> bool:
-        return (await stage.pod(name))["metadata"]["annotations"].get(keys.BIND_PHASE) == "success"
-
-    await stage.wait_running(name)
-    await until(done)
-    return await stage.pod(name)
 
 
 async def test_pods_made_at_once_get_the_vnpus_booked_for_them(short_folder):

@@ -9,7 +9,7 @@ import pytest
 
 from hami_core.testing.stage import StageNode
 from tests.foreign.awsneuron import ALLOCATED, CORE, IDS, NEURON, NeuronPlugin
-from tests.foreign.device_plugin import ForeignStage, refused, registered, sleeper, until
+from tests.foreign.device_plugin import ForeignStage, registered, sleeper, told, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ async def test_pods_get_the_devices_and_cores_booked_for_them(short_folder):
             assert await got(stage, name, CORES) == core
         assert all(pod["metadata"]["annotations"][ALLOCATED] == "true" for pod in (await stage.pods()).values())
         await stage.submit(sleeper("late", {CORE: 1}))
-        await refused(stage, "late", "n1")
+        await told(stage, "late", "n1")
         assert plugin.refused == []
 
 
@@ -74,7 +74,7 @@ async def test_containers_of_a_pod_get_ids_in_their_order(short_folder):
 async def test_pods_beyond_the_instance_are_refused_with_the_reason(short_folder):
     async with served(short_folder, "trn1.32xlarge", 16) as (stage, plugin, _):
         await stage.submit(sleeper("two", {NEURON: 2}))
-        await refused(stage, "two", "instance type trn1.32xlarge gives 1, 4, 8, 16 devices to a container, not 2")
+        await told(stage, "two", "instance type trn1.32xlarge gives 1, 4, 8, 16 devices to a container, not 2")
         await stage.submit(sleeper("eight", {NEURON: 8}))
         assert await got(stage, "eight", DEVICES) == "0,1,2,3,4,5,6,7"
         assert plugin.refused == []
@@ -85,7 +85,7 @@ async def test_a_node_without_its_plugin_gets_no_pods(short_folder):
         await running.aclose()
         await until(lambda: offered(stage, "0"))
         await stage.submit(sleeper("late", {CORE: 1}))
-        await refused(stage, "late", f"the kubelet offers no {NEURON}")
+        await told(stage, "late", f"the kubelet offers no {NEURON}")
         async with registered(stage.cluster.node("n1").plugin_dir, plugin.offers):
             assert await got(stage, "late", CORES) == "0"
 
@@ -93,5 +93,5 @@ async def test_a_node_without_its_plugin_gets_no_pods(short_folder):
 async def test_devices_and_cores_in_one_pod_are_not_bound(short_folder):
     async with served(short_folder, "inf2.24xlarge", 6) as (stage, plugin, _):
         await stage.submit(sleeper("mixed", {NEURON: 1}, {CORE: 1}))
-        await refused(stage, "mixed", "AWS's plugin reads one list")
+        await told(stage, "mixed", "AWS's plugin reads one list")
         assert plugin.refused == []

@@ -11,7 +11,7 @@ import pytest
 from hami_core.testing.stage import StageNode
 from hami_core.wire import keys
 from tests.foreign.biren import ALLOCATED, COUNT, TO_ALLOCATE, BirenPlugin
-from tests.foreign.device_plugin import ForeignStage, registered, sleeper, until
+from tests.foreign.device_plugin import ForeignStage, registered, sleeper, told, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -60,19 +60,6 @@ async def metrics(stage: ForeignStage, name: str) -> list[float]:
     async with stage.session.get(stage.parts["scheduler"].ready_url.replace("/readyz", "/metrics")) as answer:
         found = re.findall(rf"^{name}{{.*}} (\S+)$", await answer.text(), re.MULTILINE)
     return [float(value) for value in found]
-
-
-async def told(stage: ForeignStage, name: str, why: str) -> None:
-    """Wait for an event of a pod that stays pending."""
-
-    async def seen() -> bool:
-        return any(why in text for text in await stage.events(name))
-
-    try:
-        await until(seen)
-    except TimeoutError:
-        pytest.fail(f"{name} is told {await stage.events(name)}, not {why!r}")
-    assert "nodeName" not in (await stage.pod(name))["spec"]
 
 
 async def counted(stage: ForeignStage, amount: int) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from hami_core.testing.stage import StageNode
 from tests.foreign.cambricon import ASSIGNED, INSTANCE, LOCK, PROFILE, VCORE, VMEMORY, CambriconPlugin
 from tests.foreign.device_plugin import ForeignStage, registered, sleeper, until
+from tests.foreign.handoff import refused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -49,23 +50,6 @@ async def lock(stage: ForeignStage) -> str | None:
 async def lock_as_old(stage: ForeignStage, seconds: float) -> None:
     then = datetime.now(UTC) - timedelta(seconds=seconds)
     await stage.annotate_node("n1", **{LOCK: then.strftime("%Y-%m-%dT%H:%M:%SZ")})
-
-
-async def refused(stage: ForeignStage, pod: dict[str, Any], why: str) -> None:
-    """Submit a pod and wait for an event with the reason. The first event may come from before a change of the node."""
-    name = pod["metadata"]["name"]
-    await stage.submit(pod)
-
-    async def told() -> bool:
-        return any(why in text for text in await stage.events(name))
-
-    try:
-        await until(told)
-    except TimeoutError:
-        pytest.fail(f"{name} is told {await stage.events(name)}, not {why!r}")
-    found = await stage.pod(name)
-    assert found["status"]["phase"] == "Pending"
-    assert "nodeName" not in found["spec"]
 
 
 async def test_pods_get_their_own_parts_and_end_the_lock(short_folder):

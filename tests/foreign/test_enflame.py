@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hami_core.testing.stage import StageNode
-from tests.foreign.device_plugin import ForeignStage, refused, registered, sleeper, until
+from tests.foreign.device_plugin import ForeignStage, registered, sleeper, told, until
 from tests.foreign.enflame import ASSIGNED, CAPACITY, CONTAINERS, RESOURCE, EnflamePlugin
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ async def test_pods_beyond_the_plugin_are_refused_with_the_reason(short_folder):
             ("memory", {"enflame.com/gcu-memory": 20480}, f"write {RESOURCE}: 3"),
         ):
             await stage.submit(sleeper(name, limits))
-            await refused(stage, name, why)
+            await told(stage, name, why)
         assert plugin.refused == [], "the kubelet never asked the plugin"
 
 
@@ -89,7 +89,7 @@ async def test_a_node_without_its_plugin_gets_no_pods(short_folder):
         await running.aclose()
         await until(lambda: offered(stage, "0"))
         await stage.submit(sleeper("late", {RESOURCE: 1}))
-        await refused(stage, "late", f"the kubelet offers no {RESOURCE}")
+        await told(stage, "late", f"the kubelet offers no {RESOURCE}")
         async with registered(stage.cluster.node("n1").plugin_dir, [plugin.offer]):
             await stage.wait_running("late")
 
@@ -98,6 +98,6 @@ async def test_a_malformed_annotation_closes_the_node_until_it_is_mended(short_f
     async with served(short_folder) as (stage, plugin, _):
         await stage.annotate_node("n1", **{CAPACITY: '{"devices": [{"index": "0", "capacity": 0}]}'})
         await stage.submit(sleeper("waits", {RESOURCE: 1}))
-        await refused(stage, "waits", "n1")
+        await told(stage, "waits", "n1")
         await plugin.register()
         await stage.wait_running("waits")

@@ -9,7 +9,7 @@ import pytest
 
 from hami_core.testing.stage import StageNode
 from hami_core.wire import keys
-from tests.foreign.device_plugin import ForeignStage, refused, registered, sleeper, until
+from tests.foreign.device_plugin import ForeignStage, registered, sleeper, told, until
 from tests.foreign.kunlun import CARD, HALF, INDEXES, QUARTER, VISIBLE, VMEMORY, VXPU, XPU, VxpuPlugin, XpuPlugin
 
 if TYPE_CHECKING:
@@ -83,11 +83,11 @@ async def test_pods_made_at_once_get_different_whole_cards(short_folder):
 async def test_pods_that_the_xpu_plugin_cannot_serve_are_refused(short_folder):
     async with served(short_folder, XpuPlugin) as (stage, plugin, _):
         await stage.submit(sleeper("both", {XPU: 1}, {XPU: 1}))
-        await refused(stage, "both", f"{INDEXES} holds the cards of one container of a pod")
+        await told(stage, "both", f"{INDEXES} holds the cards of one container of a pod")
         await stage.submit(sleeper("four", {XPU: 4}))
         await stage.wait_running("four")
         await stage.submit(sleeper("eight", {XPU: 8}))
-        await refused(stage, "eight", "CardInsufficientMemory")
+        await told(stage, "eight", "CardInsufficientMemory")
         assert plugin.refused == [], "the kubelet never asked the plugin"
 
 
@@ -121,7 +121,7 @@ async def test_no_more_parts_are_given_than_the_driver_has_handles(short_folder)
             await stage.submit(sleeper(f"p{i}", part(QUARTER, 8)))
             await finished(stage, f"p{i}")
         await stage.submit(sleeper("more", part(QUARTER)))
-        await refused(stage, "more", "the driver has 32 handles, 8 for the cards and 24 for parts")
+        await told(stage, "more", "the driver has 32 handles, 8 for the cards and 24 for parts")
         assert sum(map(len, plugin.parts.values())) == 24
 
 
@@ -135,7 +135,7 @@ async def test_pods_wait_while_their_plugin_is_away(short_folder, kind, resource
 
         await until(withdrawn)
         await stage.submit(sleeper("late", {resource: 1}))
-        await refused(stage, "late", f"the kubelet offers no {resource}")
+        await told(stage, "late", f"the kubelet offers no {resource}")
         async with registered(stage.cluster.node("n1").plugin_dir, [plugin.offer]):
             await stage.wait_running("late")
 

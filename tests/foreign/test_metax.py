@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hami_core.testing.stage import StageNode
-from hami_core.wire import keys
 from tests.foreign.device_plugin import ForeignStage, registered, sleeper, until
+from tests.foreign.handoff import lock, refused
 from tests.foreign.metax import ALLOCATED, APP_CLASS, GPU, QOS, REGISTER, SGPU, VCORE, VMEMORY, MetaxPlugin
 
 if TYPE_CHECKING:
@@ -58,11 +58,6 @@ async def served(folder, **how: Any) -> AsyncIterator[tuple[ForeignStage, MetaxP
         yield stage, plugin
 
 
-async def lock(stage: ForeignStage) -> str | None:
-    found: str | None = (await stage.node("n1"))["metadata"].get("annotations", {}).get(keys.NODE_LOCK)
-    return found
-
-
 async def unlocked(stage: ForeignStage) -> None:
     """Wait until the plugin has ended the lock."""
 
@@ -70,18 +65,6 @@ async def unlocked(stage: ForeignStage) -> None:
         return await lock(stage) is None
 
     await until(free)
-
-
-async def refused(stage: ForeignStage, pod: dict[str, Any], why: str) -> None:
-    """Submit a pod and wait for an event with the reason."""
-    name = pod["metadata"]["name"]
-    await stage.submit(pod)
-
-    async def told() -> bool:
-        return any(why in text for text in await stage.events(name))
-
-    await until(told)
-    assert "nodeName" not in (await stage.pod(name))["spec"]
 
 
 async def test_pods_made_at_once_get_the_sgpus_booked_for_them(short_folder):

@@ -17,7 +17,7 @@ import yaml
 from contrib.vendor_folders import ROOT, in_tree
 from hami_core.plugins import load
 from hami_core.testing import StageError
-from tests.bench.filter import facts_of, kinds
+from tests.bench.filter import Kind, facts_of, kinds
 from tests.integration.bad_input import distributions
 from tests.integration.mixed import MixedNode, MixedStage, foreign_node, gpu, node, npu, pod
 
@@ -25,7 +25,11 @@ pytestmark = pytest.mark.timeout(300)
 EVERY = tuple(vendor.name for vendor in in_tree())
 THEIRS = {vendor.name: vendor for vendor in in_tree() if vendor.folder.parts[-3:-1] == ("contrib", "vendors")}
 """Vendors whose nodes other people's device plugins serve."""
-KINDS = {kind.vendor: kind for kind in kinds()}
+
+
+def kind_of(vendor: str) -> Kind:
+    """A node of a vendor, and a container that fits there."""
+    return next(kind for kind in kinds() if kind.vendor == vendor)
 
 
 def nodes() -> list[MixedNode]:
@@ -36,7 +40,7 @@ def nodes() -> list[MixedNode]:
     files = [sorted(vendor.folder.glob("tests/data/nodes/*.yaml")) for vendor in THEIRS.values()]
     turns = [[facts_of(mine[turn % len(mine)]) for mine in files] for turn in range(max(map(len, files)))]
     made = []
-    for number, vendors in enumerate([[KINDS[vendor].facts for vendor in THEIRS], *turns]):
+    for number, vendors in enumerate([[kind_of(vendor).facts for vendor in THEIRS], *turns]):
         parts: dict[str, dict[str, str]] = {"annotations": {}, "labels": {}, "capacity": {}}
         for facts in vendors:
             parts["annotations"] |= facts.annotations
@@ -54,7 +58,7 @@ def examples(vendor: str) -> list[dict[str, Any]]:
 
 def asked(vendor: str) -> dict[str, Any]:
     """Limits of a container that asks for a device of a vendor."""
-    return npu(8192) if vendor == "ascend" else dict(KINDS[vendor].limits)
+    return npu(8192) if vendor == "ascend" else dict(kind_of(vendor).limits)
 
 
 def words(found: dict[str, Any]) -> set[str]:

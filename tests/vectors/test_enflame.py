@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hami_enflame import Enflame
+from hami_enflame import Enflame, EnflameConfig
 from hami_enflame.drs import read_profiles
 
 from hami_core.model import Device, DeviceUsage, Reason, Request, Slice
@@ -19,11 +19,14 @@ pytestmark = pytest.mark.vectors
 
 
 def booked(profiles: Mapping[str, str], memory_mib: int, mode: str, **asked: Any) -> tuple[Slice | Reason, str]:
-    """What is booked on an idle GCU, and the id of its profile. Its node offers memory and cores, for spec mode."""
+    """Book a slice on an idle GCU. Returns the slice and the id of its profile.
+
+    The kubelet of the GCU's node offers memory and cores, which a request by amounts (spec mode) needs.
+    """
     custom = {key: amount for key, amount in asked.items() if amount}
     assert mode == ("direct" if "size" in custom else "spec")
     vendor = Enflame()
-    _, family = vendor.families(None)
+    _, family = vendor.families(EnflameConfig())
     offered = family.resources.memory, family.resources.cores
     about = {"minor": "0", "profiles": read_profiles(profiles), "offered": offered}
     device = Device("d", 0, 6, memory_mib, 102, "Enflame", "Enflame", custom=about)

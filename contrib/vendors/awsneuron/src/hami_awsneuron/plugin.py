@@ -26,7 +26,14 @@ from hami_core import (
     WireError,
     hookimpl,
 )
-from hami_core.vendorkit import CARD_INSUFFICIENT_CORE, capacity, capacity_devices, parse_whole, quantity_of
+from hami_core.vendorkit import (
+    CARD_INSUFFICIENT_CORE,
+    NUMA_NOT_FIT,
+    capacity,
+    capacity_devices,
+    parse_whole,
+    quantity_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,9 +72,9 @@ class AwsNeuron:
         return AwsNeuronConfig
 
     @hookimpl
-    def families(self, config: AwsNeuronConfig | None) -> Sequence[Family]:
+    def families(self, config: AwsNeuronConfig) -> Sequence[Family]:
         """The one family ``AWSNeuron``."""
-        self._family = _family(config or AwsNeuronConfig())
+        self._family = _family(config)
         return (self._family,)
 
     @hookimpl
@@ -118,7 +125,7 @@ class AwsNeuron:
             why = (
                 f"instance type {instance_type or 'unknown'} gives {counts} devices to a container, not {request.count}"
             )
-        return Reason("NumaNotFit", needed=request.count, available=len(candidates), detail=why)
+        return Reason(NUMA_NOT_FIT, needed=request.count, available=len(candidates), detail=why)
 
     @hookimpl
     def account(self, request: Request, device: DeviceUsage, piece: Slice) -> Slice | Reason:

@@ -29,6 +29,7 @@ from hami_core import (
 )
 from hami_core.vendorkit import (
     CARD_INSUFFICIENT_CORE,
+    CARD_INSUFFICIENT_MEMORY,
     MODE_NOT_FIT,
     RequestDefaults,
     amount_of,
@@ -94,9 +95,9 @@ class Enflame:
         return EnflameConfig
 
     @hookimpl
-    def families(self, config: EnflameConfig | None) -> Sequence[Family]:
+    def families(self, config: EnflameConfig) -> Sequence[Family]:
         """The families ``GCU`` and ``Enflame``."""
-        self._whole, self._drs = _families(config or EnflameConfig())
+        self._whole, self._drs = _families(config)
         return self._whole, self._drs
 
     @hookimpl
@@ -145,7 +146,7 @@ class Enflame:
             return Reason(MODE_NOT_FIT, of.id, detail=f"{why}; the node's profiles are {have}")
         memory, cores = of.memory_mib - device.used_memory_mib, of.cores - device.used_cores
         if memory < profile.memory_mib:
-            return Reason("CardInsufficientMemory", of.id, needed=profile.memory_mib, available=memory)
+            return Reason(CARD_INSUFFICIENT_MEMORY, of.id, needed=profile.memory_mib, available=memory)
         if cores < profile.cores:
             return Reason(CARD_INSUFFICIENT_CORE, of.id, needed=profile.cores, available=cores)
         instance = profile.instance(of.index, of.custom["minor"])

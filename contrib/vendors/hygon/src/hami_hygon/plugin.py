@@ -70,9 +70,9 @@ class Hygon:
         return HygonConfig
 
     @hookimpl
-    def families(self, config: HygonConfig | None) -> Sequence[Family]:
+    def families(self, config: HygonConfig) -> Sequence[Family]:
         """The families ``DCU`` and ``HCU``."""
-        self._families = tuple(_family(word, config or HygonConfig()) for word in (DCU, HCU))
+        self._families = tuple(_family(word, config) for word in (DCU, HCU))
         return self._families
 
     @hookimpl

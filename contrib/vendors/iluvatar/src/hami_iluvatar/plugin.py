@@ -80,9 +80,9 @@ class Iluvatar:
         return IluvatarConfig
 
     @hookimpl
-    def families(self, config: IluvatarConfig | None) -> Sequence[Family]:
+    def families(self, config: IluvatarConfig) -> Sequence[Family]:
         """One family for each configured chip."""
-        self._families = tuple(_family(chip) for chip in (config or IluvatarConfig()).root)
+        self._families = tuple(_family(chip) for chip in config.root)
         return self._families
 
     @hookimpl

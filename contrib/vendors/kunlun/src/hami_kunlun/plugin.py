@@ -25,10 +25,14 @@ from hami_core import (
     hookimpl,
 )
 from hami_core.vendorkit import (
+    CUSTOM_RULE,
+    EXCLUSIVE_CONFLICT,
     MODE_NOT_FIT,
     NODE_LOCK_KEY,
+    NUMA_NOT_FIT,
     amount_of,
     capacity_devices,
+    card_number,
     default_check_type,
     is_zero_beside_amounts,
     memory_of,
@@ -102,9 +106,8 @@ class Kunlun:
         return KunlunConfig
 
     @hookimpl
-    def families(self, config: KunlunConfig | None) -> Sequence[Family]:
+    def families(self, config: KunlunConfig) -> Sequence[Family]:
         """Whole cards, and parts of cards."""
-        config = config or KunlunConfig()
         self._handles = config.driver_handles
         self._whole = Family(
             word=WHOLE,
@@ -186,15 +189,15 @@ class Kunlun:
     def custom_filter(self, request: Request, device: DeviceUsage) -> Reason | None:
         """Give whole cards that nobody uses, and parts of cards with parts of the same size only."""
         if device.device.index not in CARDS:
-            return Reason("CardNotFoundCustomFilterRule", device.device.id, detail="a server's wings have cards 0 to 7")
+            return Reason(CUSTOM_RULE, device.device.id, detail="a server's wings have cards 0 to 7")
         if not device.used_slots:
             return None
         if request.family == WHOLE:
-            return Reason("ExclusiveDeviceAllocateConflict", device.device.id, detail="a whole card must be unused")
+            return Reason(EXCLUSIVE_CONFLICT, device.device.id, detail="a whole card must be unused")
         average = device.used_memory_mib // device.used_slots
         if average != request.memory_mib:
             detail = f"its parts have {average} MiB, and a card has parts of one size"
-            return Reason("CardNotFoundCustomFilterRule", device.device.id, request.memory_mib, average, detail)
+            return Reason(CUSTOM_RULE, device.device.id, request.memory_mib, average, detail)
         return None
 
     @hookimpl
@@ -216,7 +219,7 @@ class Kunlun:
         if picked is None:
             free = ", ".join(map(str, sorted(positions)))
             wings = f"0 to {WING - 1} and {WING} to {CARDS[-1]}"
-            return Reason("NumaNotFit", detail=f"no wing ({wings}) and no linked group has {request.count}: {free} fit")
+            return Reason(NUMA_NOT_FIT, detail=f"no wing ({wings}) and no linked group has {request.count}: {free} fit")
         return tuple(positions[card] for card in picked)
 
     @hookimpl
@@ -243,8 +246,8 @@ class Kunlun:
 
 
 def _indexes(allocation: Allocation) -> list[int]:
-    """Indexes of the pod's whole cards. They end the cards' ids."""
-    return [int(piece.device_id.rpartition("-")[2]) for pieces in allocation.of(WHOLE) for piece in pieces]
+    """Indexes of the pod's whole cards."""
+    return [card_number(piece) for pieces in allocation.of(WHOLE) for piece in pieces]
 
 
 def size_of(memory_mib: int) -> int:

@@ -51,9 +51,11 @@ def read(text: str, family: str) -> tuple[Device, ...]:
         at = position if isinstance(position, int) else -1
         field = ".".join(str(name) for name in names if name != -1)
         raise WireError(REGISTER_KEY, at, f"{field}: {first['msg']}".removeprefix(": ")) from None
+    seen: set[str] = set()
     for position, card in enumerate(cards):
-        if any(card.uuid == other.uuid for other in cards[:position]):
+        if card.uuid in seen:
             raise WireError(REGISTER_KEY, position, f"card {card.uuid!r} is listed twice")
+        seen.add(card.uuid)
     return tuple(
         Device(
             id=card.uuid,

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from hami_core import Reason, RequestError
 from hami_core.documents import one_line
-from hami_core.vendorkit import parse_bool_go
+from hami_core.vendorkit import (
+    APP_CLASS_MISMATCH,
+    CARD_COMPUTE_UNITS_EXHAUSTED,
+    EXCLUSIVE_CONFLICT,
+    QOS_MISMATCH,
+    parse_bool_go,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,13 +78,13 @@ def mismatch(request: Request, kind: DeviceKind) -> Reason | None:
     with_class = [mode for mode in present if not mode.isdisjoint(CLASSES)]
     may_join = not with_class if wanted.isdisjoint(CLASSES) else len(with_class) == len(present)
     if not may_join or (OFFLINE in wanted and any(ONLINE in mode for mode in present)):
-        return Reason("CardAppClassMismatch", detail=f"the card is used as {kind.shared_as}")
+        return Reason(APP_CLASS_MISMATCH, detail=f"the card is used as {kind.shared_as}")
     if ONLINE in wanted or request.cores == WHOLE:
         return None
     known = frozenset().union(*present).intersection(POLICIES)
     if not (known or {kind.mode}) <= wanted:
         there = ", ".join(sorted(known)) or kind.mode or "not reported"
-        return Reason("CardQosPolicyMismatch", detail=f"the card's QoS policy is {there}, the pod's is another")
+        return Reason(QOS_MISMATCH, detail=f"the card's QoS policy is {there}, the pod's is another")
     return None
 
 
@@ -88,9 +94,9 @@ def no_room(request: Request, device: DeviceUsage) -> Reason | None:
         return None
     cores = device.device.cores
     if request.cores == WHOLE == cores and device.used_slots > 0:
-        return Reason("ExclusiveDeviceAllocateConflict", device.device.id)
+        return Reason(EXCLUSIVE_CONFLICT, device.device.id)
     if request.cores == 0 and 0 < cores == device.used_cores:
-        return Reason("CardComputeUnitsExhausted", device.device.id)
+        return Reason(CARD_COMPUTE_UNITS_EXHAUSTED, device.device.id)
     return None
 
 

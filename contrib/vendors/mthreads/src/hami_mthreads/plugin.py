@@ -97,9 +97,9 @@ class Mthreads:
         return MthreadsConfig
 
     @hookimpl
-    def families(self, config: MthreadsConfig | None) -> Sequence[Family]:
+    def families(self, config: MthreadsConfig) -> Sequence[Family]:
         """The one family ``Mthreads``."""
-        self._config = config or MthreadsConfig()
+        self._config = config
         self._family = _family(self._config)
         return (self._family,)
 

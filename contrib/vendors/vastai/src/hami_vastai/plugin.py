@@ -55,9 +55,9 @@ class Vastai:
         return VastaiConfig
 
     @hookimpl
-    def families(self, config: VastaiConfig | None) -> Sequence[Family]:
+    def families(self, config: VastaiConfig) -> Sequence[Family]:
         """The one family ``Vastai``."""
-        self._family = _family(config or VastaiConfig())
+        self._family = _family(config)
         return (self._family,)
 
     @hookimpl
