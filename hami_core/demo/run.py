@@ -311,7 +311,8 @@ class Course:
         ends = ", ".join(f"{container} ended with {code}" for container, code in failures(now))
         problems: tuple[str, ...] = ()
         if phase not in {"Running", "Succeeded"}:
-            why = self._explanation(name) or refusal_of(now) or ends
+            # A pod that was bound after a refusal still has the refusal's event.
+            why = ends or self._explanation(name) or refusal_of(now)
             problems = (f"is {phase}: {why or 'its status says no more'}",)
         elif ends:
             problems = (ends,)
