@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-_START_SECONDS = 30.0
+_START_SECONDS = 60.0
 _SOCKET_PATH_MAX = 107
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-START_LIMIT_S: Final = 30.0
+START_LIMIT_S: Final = 60.0
 STOP_LIMIT_S: Final = 20.0
 
 
@@ -42,12 +42,20 @@ class StageError(HamiError):
     """
 
 
+_reserved: Final[list[socket.socket]] = []
+
+
 def free_port() -> int:
-    """A TCP port of the loopback interface on which no process listens now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Reserve a TCP port of the loopback interface for a server that this process starts.
+
+    A socket that does not listen stays bound to the port until this process ends. The kernel gives such a port to no
+    other socket by itself, but a server that sets ``SO_REUSEADDR``, as asyncio and Go do, can listen on it.
+    """
+    probe = socket.socket()
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("127.0.0.1", 0))
+    _reserved.append(probe)
+    return int(probe.getsockname()[1])
 
 
 @dataclass

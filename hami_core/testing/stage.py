@@ -25,7 +25,7 @@ from hami_core.http import tls
 from hami_core.plugins import load
 from hami_core.plugins.discovery import NODE, installed
 from hami_core.sim import Cluster, NodeSpec
-from hami_core.testing.parts import Part, StageError, free_port
+from hami_core.testing.parts import START_LIMIT_S, Part, StageError, free_port
 from hami_core.wire import keys, signature
 
 if TYPE_CHECKING:
@@ -437,7 +437,7 @@ class Stage:
         }
         await self.call("POST", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", body)
 
-    async def _nodes_ready(self, limit_s: float = 30.0) -> None:
+    async def _nodes_ready(self, limit_s: float = START_LIMIT_S) -> None:
         """Wait until every node exists and offers devices of every vendor whose agent runs there."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit_s

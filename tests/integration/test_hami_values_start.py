@@ -12,7 +12,8 @@ import aiohttp
 import pytest
 
 from hami_core.sim.cluster import Cluster
-from tests.integration.test_unserved import HOOKS, call, free_port, ready
+from hami_core.testing.parts import free_port
+from tests.integration.test_unserved import HOOKS, call, ready
 from tests.test_hami_values import complete, container, made
 
 

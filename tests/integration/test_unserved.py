@@ -6,7 +6,6 @@ import asyncio
 import base64
 import os
 import signal
-import socket
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,16 +20,11 @@ from hami_core.manifests import Release, render
 from hami_core.manifests.values import joined
 from hami_core.settings import SchedulerSettings
 from hami_core.sim.cluster import Cluster
+from hami_core.testing.parts import free_port
 from hami_core.tests.manifests.registry import chart_of_image
 
 HAMI_VALUES = Path(__file__).parents[2] / "hami_core/tests/manifests/data/hami-2.10.yaml"
 UNSERVED = ["birentech.com/gpu", "enflame.com/drs-gcu", "kunlunxin.com/vxpu", "mthreads.com/vgpu", "vastaitech.com/va"]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import json
-import socket
 import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from hami_core.kube.official import OfficialKubeApi, connect
 from hami_core.plugins.discovery import VENDORS, Found, Source
 from hami_core.plugins.load import assemble
 from hami_core.scheduler.process import Options, Scheduler
+from hami_core.testing import parts
 from hami_core.tests.kube.apiserver import ApiServer
 from hami_core.tests.scheduler import vendor
 from hami_core.wire.signature import PrivateKey, generate_private_key
@@ -126,6 +126,4 @@ async def start(api: OfficialKubeApi, signing_key: PrivateKey) -> AsyncIterator[
 
 @pytest.fixture
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return parts.free_port()
