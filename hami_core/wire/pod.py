@@ -290,7 +290,7 @@ def devices_asked(family: Family, limits: Iterable[Mapping[str, object]]) -> int
 
 
 def _present(annotations: Mapping[str, str], families: Mapping[str, Family]) -> dict[str, Family]:
-    return {w: f for w, f in families.items() if any(k and k in annotations for k in (f.allocated_key, f.kept_key))}
+    return {w: f for w, f in families.items() if f.allocated_key in annotations}
 
 
 def _key_of(annotations: Mapping[str, str], family: Family) -> str:
