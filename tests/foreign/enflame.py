@@ -80,14 +80,18 @@ class EnflamePlugin:
         """Answer the kubelet. Only the number of the ids matters: it has to be the container's limit."""
         async with self._turn:
             try:
-                pods = [pod for pod in (await self._api.list(PODS)).items if self._waits(pod)]
-                for pod in sorted(pods, key=lambda pod: int(pod.metadata.annotations[f"{ASSIGNED}-time"])):
-                    if found := await self._serve(pod, ids):
-                        return found
-                raise PluginError(f"unable to find pod request {RESOURCE}: {ids}")  # noqa: TRY301 - recorded below
+                return await self._serve_oldest(ids)
             except PluginError as error:
                 self.refused.append(str(error))
                 raise
+
+    async def _serve_oldest(self, ids: int) -> dict[str, str]:
+        """Serve the pod that was placed first and has a container of this size."""
+        pods = [pod for pod in (await self._api.list(PODS)).items if self._waits(pod)]
+        for pod in sorted(pods, key=lambda pod: int(pod.metadata.annotations[f"{ASSIGNED}-time"])):
+            if found := await self._serve(pod, ids):
+                return found
+        raise PluginError(f"unable to find pod request {RESOURCE}: {ids}")
 
     def _waits(self, pod: Pod) -> bool:
         here = pod.spec.node_name == self._node and pod.status.phase == "Pending"

@@ -10,6 +10,7 @@ import pytest
 from hami_core.testing.stage import StageNode
 from hami_core.wire import keys
 from tests.foreign.device_plugin import ForeignStage, registered, sleeper, told, until
+from tests.foreign.handoff import finished
 from tests.foreign.kunlun import CARD, HALF, INDEXES, QUARTER, VISIBLE, VMEMORY, VXPU, XPU, VxpuPlugin, XpuPlugin
 
 if TYPE_CHECKING:
@@ -38,16 +39,6 @@ async def served(folder, kind: type[Any]) -> AsyncIterator[tuple[ForeignStage, A
 def part(memory: int, count: int = 1) -> dict[str, object]:
     """Limits of a container with parts of cards."""
     return {VXPU: count, VMEMORY: memory}
-
-
-async def finished(stage: ForeignStage, name: str) -> None:
-    """Wait until the pod runs and the vXPU plugin has ended its hand-off."""
-
-    async def done() -> bool:
-        return (await stage.pod(name))["metadata"]["annotations"].get(keys.BIND_PHASE) == "success"
-
-    await stage.wait_running(name)
-    await until(done)
 
 
 async def visible(stage: ForeignStage, pod: str, container: str = "c0") -> str:
