@@ -42,9 +42,6 @@ class StageError(HamiError):
     """
 
 
-_reserved: Final[list[socket.socket]] = []
-
-
 def free_port() -> int:
     """Reserve a TCP port of the loopback interface for a server that this process starts.
 
@@ -54,8 +51,9 @@ def free_port() -> int:
     probe = socket.socket()
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     probe.bind(("127.0.0.1", 0))
-    _reserved.append(probe)
-    return int(probe.getsockname()[1])
+    port = int(probe.getsockname()[1])
+    probe.detach()  # the descriptor stays open
+    return port
 
 
 @dataclass
