@@ -19,6 +19,8 @@ struct sim_books *sim_books = NULL;
 const _Atomic uint32_t *sim_watch = &nothing_to_watch;
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Record locks exclude processes, not threads: a thread that sweeps must not meet one that claims. */
+static pthread_mutex_t slot_lock = PTHREAD_MUTEX_INITIALIZER;
 static int alive_fd = -1;
 static _Atomic int my_slot = -1;
 static struct sim_process self;
@@ -146,9 +148,19 @@ static enum sim_open open_locked(void) {
     return SIM_OPEN_OK;
 }
 
+static void become_self(void) {
+    atomic_store(&my_slot, -1);
+    sim_share_after_fork();
+    pthread_mutex_init(&slot_lock, NULL);
+    learn_self();
+}
+
 enum sim_open sim_books_open(void) {
     pthread_mutex_lock(&open_lock);
     enum sim_open result = sim_books != NULL ? SIM_OPEN_OK : open_locked();
+    if (result == SIM_OPEN_OK && self.pid != (int32_t)getpid()) {
+        become_self(); /* the child of a clone(2), made without fork handlers */
+    }
     pthread_mutex_unlock(&open_lock);
     return result;
 }
@@ -260,9 +272,6 @@ static void sweep_slot(unsigned slot) {
     lock.l_type = F_UNLCK;
     (void)fcntl(alive_fd, F_SETLK, &lock);
 }
-
-/* Record locks exclude processes, not threads: a thread that sweeps must not meet one that claims. */
-static pthread_mutex_t slot_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void sim_sweep(void) {
     unsigned limit = atomic_load_explicit(&sim_books->slot_limit, memory_order_acquire);
@@ -424,11 +433,8 @@ uint64_t sim_device_used(unsigned device) {
 }
 
 void sim_books_after_fork(void) {
-    atomic_store(&my_slot, -1);
-    sim_share_after_fork();
     pthread_mutex_init(&open_lock, NULL);
-    pthread_mutex_init(&slot_lock, NULL);
-    learn_self();
+    become_self();
 }
 
 static bool take_fault(struct sim_fault *fault) {

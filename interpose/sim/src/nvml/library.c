@@ -44,7 +44,8 @@ static nvmlReturn_t start(void) {
 
 nvmlReturn_t sim_nvmlInit_v2(void) {
     pthread_mutex_lock(&init_lock);
-    nvmlReturn_t result = atomic_load(&users) > 0 ? NVML_SUCCESS : start();
+    bool started = atomic_load(&users) > 0 && sim_books_open() == SIM_OPEN_OK;
+    nvmlReturn_t result = started ? NVML_SUCCESS : start();
     if (result == NVML_SUCCESS) {
         atomic_fetch_add(&users, 1);
     }
