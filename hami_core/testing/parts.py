@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import json
 import os
-import signal
 import socket
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -25,13 +24,15 @@ START_LIMIT_S: Final = 60.0
 STOP_LIMIT_S: Final = 20.0
 
 
-_LIBC: Final = ctypes.CDLL(None, use_errno=True)
-_PR_SET_PDEATHSIG: Final = 1
-
-
-def _end_with_parent() -> None:
-    """Run in the child: let the kernel end this process when the stage's process ends, for whatever reason."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+_LAUNCH: Final = """
+import ctypes, os, sys
+PR_SET_PDEATHSIG, SIGTERM = 1, 15
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""A program that becomes its command line, which the kernel then ends when the stage's process ends, for whatever
+reason. The stage must not do this between fork and exec itself: fork is unsafe in a process that runs gRPC's threads.
+"""
 
 
 class StageError(HamiError):
@@ -83,13 +84,12 @@ class Part:
         """Start the process without waiting until it serves."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self.argv,
+                [sys.executable, "-I", "-S", "-c", _LAUNCH, *self.argv],
                 env=dict(self.env),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call, no lock is taken
             )
 
     async def ready(self, limit_s: float = START_LIMIT_S) -> None:
@@ -102,8 +102,9 @@ class Part:
         deadline = loop.time() + limit_s
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as session:
             while loop.time() < deadline:
-                if self.process is None or self.process.poll() is not None:
-                    raise StageError(f"{self.name} ended while starting:\n{self.tail()}")
+                if self.process is None or (code := self.process.poll()) is not None:
+                    how = "is not started" if self.process is None else f"ended while starting (exit code {code})"
+                    raise StageError(f"{self.name} {how}:\n{self.tail()}")
                 if told := self._fatal_error():
                     raise StageError(f"{self.name}: {self.fatal}: {told} ({self.fix})")
                 with contextlib.suppress(aiohttp.ClientError, TimeoutError):
