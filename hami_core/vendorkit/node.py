@@ -1,4 +1,4 @@
-"""What a vendor's node side needs: settings, what it writes to the node, paths of limits, waiting for room."""
+"""What a vendor's node side needs: settings, what it writes to the node, paths of limits, waiting for room, intents."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from hami_core.documents import did_you_mean, finding_in_words
 from hami_core.errors import ConfigError, DeviceError
+from hami_core.vendorkit.intents import Intent, Intents, Owner
 from hami_core.wire.env import LIMITS_DIR, PRELOAD_PATH, REGION_DIR, VGPU_ROOT
 from hami_core.wire.node import encode_devices_json, encode_pair_scores, format_reported
 
@@ -26,6 +27,9 @@ __all__ = [
     "REGION_DIR",
     "VGPU_ROOT",
     "EnvironmentSettings",
+    "Intent",
+    "Intents",
+    "Owner",
     "encode_devices_json",
     "encode_pair_scores",
     "format_reported",

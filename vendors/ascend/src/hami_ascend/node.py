@@ -17,7 +17,7 @@ from hami_ascend.config import AscendConfig
 from hami_ascend.dcmi import MIB, OCCUPIED, Dcmi, DcmiError
 from hami_ascend.node_settings import NO_ENTRY, NodeSettings, node_entry
 from hami_ascend.plugin import NODE_MODE, VISIBLE_DEVICES, VNPU_SPECS, Ascend
-from hami_ascend.vnpu import Owner, Vnpus
+from hami_ascend.vnpu import Vnpus
 from hami_core import (
     Advertisement,
     ContainerEdits,
@@ -30,7 +30,7 @@ from hami_core import (
     hookimpl,
 )
 from hami_core.vendorkit import smallest_template, template_named_for
-from hami_core.vendorkit.node import encode_devices_json, wait_for_room
+from hami_core.vendorkit.node import Owner, encode_devices_json, wait_for_room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

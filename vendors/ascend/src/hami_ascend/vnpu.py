@@ -14,17 +14,15 @@ between any two steps loses nothing. The driver refuses an id that is taken, so 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import tempfile
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from hami_ascend.dcmi import NOT_SUPPORTED, DcmiError
 from hami_core import DeviceError
+from hami_core.vendorkit.node import Intents, Owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -39,15 +37,6 @@ IDS_PER_CHIP: Final = 16
 """vNPU ids of a chip begin at ``phy_id * 16 + 100``. Source: Huawei's pages on ``npu-smi set -t create-vnpu``."""
 IDS_OF_310P: Final = 8
 """Inference chips use only the first 8 of them (the same pages)."""
-_SUFFIX: Final = ".json"
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """A container, by its pod's UID and its name."""
-
-    pod_uid: str
-    container: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +58,11 @@ class Intent:
     container: str
 
     @property
+    def key(self) -> str:
+        """The id claims the vNPU: the driver knows each id once on a node."""
+        return str(self.vdev_id)
+
+    @property
     def owner(self) -> Owner:
         """The container."""
         return Owner(self.pod_uid, self.container)
@@ -78,74 +72,6 @@ def ids_of(card: Card) -> range:
     """The ids that vNPUs of a chip may have."""
     first = card.phy_id * IDS_PER_CHIP + FIRST_ID
     return range(first, first + (IDS_OF_310P if card.chip_name.startswith("310P") else IDS_PER_CHIP))
-
-
-class Intents:
-    """The intents on disk: one file ``<vdev_id>.json`` each, complete as soon as it exists.
-
-    Args:
-        folder: The folder, which is made when first needed.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def load(self) -> list[Intent]:
-        """All intents.
-
-        Raises:
-            DeviceError: A file can't be read. Its vNPU could belong to a container, so nothing may be decided.
-        """
-        try:
-            names = sorted(path for path in self._folder.iterdir() if path.suffix == _SUFFIX)
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise DeviceError(f"{self._folder}: the vNPUs' intents can't be read: {error}") from error
-        return [self._read(path) for path in names]
-
-    @staticmethod
-    def _read(path: Path) -> Intent:
-        fix = "remove the file if no container uses this vNPU"
-        try:
-            found = Intent(**json.loads(path.read_bytes()))
-        except (OSError, ValueError, TypeError) as error:
-            raise DeviceError(f"{path}: is no intent: {error}; {fix}") from error
-        if path.name != f"{found.vdev_id}{_SUFFIX}":
-            raise DeviceError(f"{path}: is the intent of vNPU {found.vdev_id!r}; {fix}")
-        return found
-
-    def add(self, intent: Intent) -> bool:
-        """Write an intent durably. Returns False if the id has one already, perhaps of another process."""
-        target = self._folder / f"{intent.vdev_id}{_SUFFIX}"
-        try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self._folder, prefix=".") as file:
-                file.write(json.dumps(asdict(intent)).encode())
-                file.flush()
-                os.fsync(file.fileno())
-                os.link(file.name, target)  # fails if the target exists
-            self._sync()
-        except FileExistsError:
-            return False
-        except OSError as error:
-            raise DeviceError(f"{target}: can't be written: {error}") from error
-        return True
-
-    def remove(self, intent: Intent) -> None:
-        """Remove an intent durably. It may be gone already."""
-        try:
-            (self._folder / f"{intent.vdev_id}{_SUFFIX}").unlink(missing_ok=True)
-            self._sync()
-        except OSError as error:
-            raise DeviceError(f"{self._folder}: an intent can't be removed: {error}") from error
-
-    def _sync(self) -> None:
-        fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
 
 class Vnpus:
@@ -160,7 +86,7 @@ class Vnpus:
     def __init__(self, dcmi: Dcmi, folder: Path, find: Callable[[str], Card | None]) -> None:
         self._dcmi = dcmi
         self._find = find
-        self._intents = Intents(folder)
+        self._intents = Intents(folder, Intent, "vNPU")
         self._lock = threading.Lock()
         self._unowned: frozenset[int] = frozenset()
         self._idle: dict[tuple[str, int], int] = {}
