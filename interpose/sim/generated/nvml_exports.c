@@ -1721,9 +1721,9 @@ SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstancePossiblePlacements(void
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(void) {
+SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t gpuInstance, unsigned profile, unsigned engProfile, nvmlComputeInstanceProfileInfo_t *info) {
     SIM_FAULTS(0xfde13f0222bebc70ull, 0xfde13f0222bebc70ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+    return sim_nvmlGpuInstanceGetComputeInstanceProfileInfo(gpuInstance, profile, engProfile, info);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(void) {

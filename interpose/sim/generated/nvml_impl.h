@@ -129,6 +129,7 @@ nvmlReturn_t sim_nvmlEventSetFree(nvmlEventSet_t set);
 nvmlReturn_t sim_nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned timeoutms);
 nvmlReturn_t sim_nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t gpuInstance, unsigned profileId, nvmlComputeInstance_t *computeInstance);
 nvmlReturn_t sim_nvmlGpuInstanceDestroy(nvmlGpuInstance_t gpuInstance);
+nvmlReturn_t sim_nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t gpuInstance, unsigned profile, unsigned engProfile, nvmlComputeInstanceProfileInfo_t *info);
 nvmlReturn_t sim_nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t gpuInstance, unsigned profileId, nvmlComputeInstance_t *computeInstances, unsigned *count);
 nvmlReturn_t sim_nvmlGpuInstanceGetInfo(nvmlGpuInstance_t gpuInstance, nvmlGpuInstanceInfo_t *info);
 nvmlReturn_t sim_nvmlInitWithFlags(unsigned flags);

@@ -131,6 +131,10 @@ typedef struct {
     nvmlGpuInstancePlacement_t placement;
 } nvmlComputeInstanceInfo_t;
 typedef struct {
+    unsigned id, sliceCount, instanceCount, multiprocessorCount, sharedCopyEngineCount, sharedDecoderCount,
+        sharedEncoderCount, sharedJpegCount, sharedOfaCount;
+} nvmlComputeInstanceProfileInfo_t;
+typedef struct {
     unsigned version;
     int sensorType;
     int temperature;

@@ -356,6 +356,32 @@ nvmlReturn_t sim_nvmlGpuInstanceGetInfo(nvmlGpuInstance_t gpuInstance, nvmlGpuIn
     return NVML_SUCCESS;
 }
 
+/* Compute instance profiles by number, as the slices that an instance of each has. Its id is the number. */
+nvmlReturn_t sim_nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t gpuInstance, unsigned profile,
+                                                              unsigned engProfile,
+                                                              nvmlComputeInstanceProfileInfo_t *info) {
+    static const unsigned slices_of[] = {1, 2, 3, 4, 7, 8, 6};
+    const struct sim_mig_instance *record = record_of(gpuInstance);
+    if (record == NULL || info == NULL || engProfile != 0) {
+        return sim_nvml_ready() != NVML_SUCCESS ? sim_nvml_ready() : NVML_ERROR_INVALID_ARGUMENT;
+    }
+    const struct sim_mig_profile *row = &sim_books->devices[gpuInstance->device].mig_profiles[record->profile_row];
+    if (profile >= sizeof slices_of / sizeof slices_of[0] || slices_of[profile] > row->slices) {
+        return NVML_ERROR_NOT_SUPPORTED;
+    }
+    unsigned slices = slices_of[profile];
+    *info = (nvmlComputeInstanceProfileInfo_t){.id = profile,
+                                               .sliceCount = slices,
+                                               .instanceCount = row->slices / slices,
+                                               .multiprocessorCount = row->sms / row->slices * slices,
+                                               .sharedCopyEngineCount = row->copy_engines,
+                                               .sharedDecoderCount = row->decoders,
+                                               .sharedEncoderCount = row->encoders,
+                                               .sharedJpegCount = row->jpegs,
+                                               .sharedOfaCount = row->ofas};
+    return NVML_SUCCESS;
+}
+
 /* Compute instances: any profile is taken as "all of the GPU instance"; their number is bounded by its slices. */
 nvmlReturn_t sim_nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t gpuInstance, unsigned profileId,
                                                       nvmlComputeInstance_t *computeInstance) {
