@@ -6,7 +6,6 @@ A path covers everything below it. test_claims.py fails if a part in this table 
 from __future__ import annotations
 
 _MONITOR = "monitor: metrics and feedback"
-_MIG = "MIG on the node"
 _REGION = "written only by libvgpu.so: interpose/tests/test_region.py checks the layout"
 _VOLCANO = "Volcano as source of allocations"
 
@@ -15,11 +14,6 @@ LATER: dict[str, str] = {
     "health_nvidia": "not planned: HAMi's handshake is not used (docs/adr/0018)",
     "metrics": _MONITOR,
     # node side, monitor, interposer
-    "vendors/mig.chartAllowlist": _MIG,
-    "vendors/mig.nvmlPlacementsByFamily": _MIG,
-    "vendors/mig.sliceKeyToCIProfileId": _MIG,
-    "vendors/mig.sliceKeyToGIProfileId": _MIG,
-    "vendors/mig.substringSurprise": _MIG,
     "vendors/mig.volcanoKnownMigGeometries": _VOLCANO,
     "vendors/sharedRegion.casting": _MONITOR,
     "vendors/sharedRegion.v0": "monitor: regions of older libraries",

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from hami_interpose import _sim_profiles
 from hami_nvidia import mig
+from hami_nvidia.config import MigAllowance, NvidiaConfig
+from hami_nvidia.nvml_mig import Profile
 
 from hami_core.model import Device, DeviceUsage, MigPlacement, MigProfile, Request, Slice
 from hami_core.wire.node import decode_devices_json
@@ -82,3 +85,49 @@ def test_booked_mig_profile_matches_hami(case: Case) -> None:
             "size": booked.mig_placement.size,
         }
         assert {key: case[key] for key in found if key in case}.items() <= found.items()
+
+
+def allow_list() -> tuple[MigAllowance, ...]:
+    """HAMi's list, as device-config has it."""
+    found = NvidiaConfig.model_validate({"migProfileAllowlist": value("vendors/mig.chartAllowlist")})
+    return found.mig_profile_allowlist
+
+
+def driver_profiles() -> list[Profile]:
+    """One profile for each of NVML's numbers, at the places of the table."""
+    places = value("vendors/mig.nvmlPlacementsByFamily")["A100/H100/H200/B200-class"]
+    return [
+        Profile(f"{word}.1gb", number, 100 + number, 1, 1, int(word[0]), 1, at)
+        for word, number in value("vendors/mig.sliceKeyToGIProfileId").items()
+        for at in [tuple(MigPlacement(**row) for row in places.get(word, ()))]
+    ]
+
+
+@pytest.mark.parametrize("entry", value("vendors/mig.chartAllowlist"), ids=lambda entry: entry["models"][0])
+def test_entries_of_hamis_allow_list_name_profiles_by_their_slices(entry: dict[str, list[str]]) -> None:
+    numbers = value("vendors/mig.sliceKeyToGIProfileId")
+    assert numbers == value("vendors/mig.sliceKeyToCIProfileId")
+    for model in entry["models"]:
+        first = next(known for known in allow_list() if any(part in model for part in known.models))
+        found = mig.allowed(f"NVIDIA {model}", allow_list(), driver_profiles())
+        assert {name: profile.number for name, profile in found.items()} == {
+            name: numbers[name.partition(".")[0]] for name in first.profiles
+        }
+
+
+@pytest.mark.parametrize("case", value("vendors/mig.substringSurprise"), ids=lambda case: case["nvmlName"])
+def test_models_match_as_parts_of_a_cards_name(case: dict[str, str | None]) -> None:
+    found = mig.allowed(str(case["nvmlName"]), allow_list(), driver_profiles())
+    wanted = [entry.profiles for entry in allow_list() if case["matchesModel"] in entry.models]
+    assert tuple(found) == (wanted[0] if wanted else ())
+
+
+@pytest.mark.parametrize("model", ["a100", "h100", "h200"])
+def test_simulated_cards_have_the_places_of_the_table(model: str) -> None:
+    rows = _sim_profiles.model(model)["mig_profiles"]
+    table = value("vendors/mig.nvmlPlacementsByFamily")["A100/H100/H200/B200-class"]
+    plain = {row["name"].partition(".")[0]: row for row in rows if row["profile"] in {0, 1, 2, 3, 4}}
+    for word, row in plain.items():
+        places = [{"start": start, "size": row["placement_size"]} for start in row["placement_starts"]]
+        assert places == table[word]
+    assert plain.keys() == {"1g", "2g", "3g", "4g", "7g"}

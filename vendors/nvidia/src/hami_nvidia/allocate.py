@@ -96,6 +96,19 @@ def edits(
     )
 
 
+def instance_edits(nodes: Sequence[DeviceNode], driver: DriverFiles, control: Sequence[DeviceNode]) -> ContainerEdits:
+    """Build the edits of a container with MIG instances.
+
+    Args:
+        nodes: Device nodes of its cards and instances.
+        driver: The driver's files.
+        control: Control device nodes.
+    """
+    every = {node.path: node for node in (*nodes, *driver.device_nodes, *control)}
+    env = dict(driver.env) | dict(HIDDEN)
+    return ContainerEdits(env=env, mounts=driver.mounts, device_nodes=tuple(every.values()), hooks=driver.hooks)
+
+
 def _card_nodes(cards: Sequence[Card], driver: DriverFiles, dev_root: Path) -> tuple[DeviceNode, ...]:
     found: dict[str, DeviceNode] = {}
     for card in cards:

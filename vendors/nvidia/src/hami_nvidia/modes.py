@@ -17,10 +17,8 @@ EXCLUSIVE_PROCESS: Final = 3
 
 _EXCLUSIVE: Final = {EXCLUSIVE_THREAD: "EXCLUSIVE_THREAD", EXCLUSIVE_PROCESS: "EXCLUSIVE_PROCESS"}
 
-MIG_NOT_SERVED: Final = (
-    "MIG is not served by this agent, which makes no instances (administrator: set this node's operatingmode to "
-    "hami-core)"
-)
+MIG_OFF: Final = "MIG mode is off; the agent turns it on when no process and no container uses the card"
+NO_PROFILES: Final = "the card has no MIG profile that migProfileAllowlist names"
 NO_MPS: Final = "operating mode mps: cards are shared and limited as in hami-core; this agent starts no MPS server"
 
 
@@ -47,17 +45,19 @@ ALL_ALLOWED: Final = Modes()
 
 def not_offered(modes: Modes, operating_mode: str) -> str:
     """Why a card is not offered, and what an administrator can do about it; empty if its modes allow pods."""
-    if operating_mode == "mig":
-        return MIG_NOT_SERVED
     if modes.problem:
         return f"the card's modes can't be read: {modes.problem}"
+    if operating_mode == "mig":
+        state = "off" if modes.mig_after_reset else "on"
+        how = f"MIG mode stays {state} until the card is reset (administrator: nvidia-smi --gpu-reset)"
+        return how if modes.mig != modes.mig_after_reset else ""
     if modes.mig and not modes.mig_after_reset:
         return "card is in MIG mode until it is reset (administrator: nvidia-smi --gpu-reset)"
     if modes.mig:
-        return "card is in MIG mode, which this agent does not serve (administrator: nvidia-smi -mig 0)"
+        return "card is in MIG mode, which only operatingmode mig serves (administrator: nvidia-smi -mig 0)"
     if modes.mig_after_reset:
         return (
-            "card changes to MIG mode when it is reset, which this agent does not serve (administrator: nvidia-smi "
+            "card changes to MIG mode when it is reset, which only operatingmode mig serves (administrator: nvidia-smi "
             "-mig 0)"
         )
     if modes.compute == PROHIBITED:

@@ -23,7 +23,8 @@ from hami_nvidia.health import HealthWatch, XidPolicy
 from hami_nvidia.host_pids import HostPids
 from hami_nvidia.links import pair_scores
 from hami_nvidia.metrics import METRICS
-from hami_nvidia.modes import MIG_NOT_SERVED, NO_MPS, not_offered, whole_only
+from hami_nvidia.mig_node import MigNode
+from hami_nvidia.modes import NO_MPS, not_offered, whole_only
 from hami_nvidia.nvml import MIB, Card, Nvml, NvmlError
 from hami_nvidia.region_updater import RegionUpdater
 from hami_nvidia.rules import PAIR_SCORES, REGISTER, WORD
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from hami_interpose.limits import Limits
 
-    from hami_core import ContainerEdits, ContainerRef, Family, HealthChange, NodeContext, Sample, Slice
+    from hami_core import ContainerEdits, ContainerRef, Family, HealthChange, MigProfile, NodeContext, Sample, Slice
 
 log = structlog.get_logger(__name__)
 
@@ -53,6 +54,7 @@ class NvidiaNode(Nvidia):
     _node: NodeContext
     """The node that the agent serves. It is not set in a process without a node, which calls no further hook."""
     _turn_pages: TurnPages
+    _mig: MigNode
 
     def __init__(
         self,
@@ -97,10 +99,9 @@ class NvidiaNode(Nvidia):
             self._turn_pages = TurnPages(
                 node.state_dir / "turns", self.settings.proc_root / "sys/kernel/random/boot_id"
             )
+            self._mig = MigNode(self.nvml, self._config.mig_profile_allowlist, node.state_dir / "mig", self.settings)
         self.options = options(self.settings, self._config.model_dump(by_alias=True), node)
-        if self.options.mode == "mig":
-            log.warning("no card of this node is offered", operating_mode="mig", reason=MIG_NOT_SERVED)
-        elif self.options.mode == "mps":
+        if self.options.mode == "mps":
             log.warning(NO_MPS)
         return found
 
@@ -159,12 +160,16 @@ class NvidiaNode(Nvidia):
             withheld, reserved = f"the driver keeps all {total} MiB of the card's memory for itself", 0
         elif self.settings.subtract_reserved_memory:
             total, reserved = total - reserved, 0
-        whole = whole_only(card.modes)
+        whole = "" if mig else whole_only(card.modes)
         memory = int(total * scaling)
+        offer: tuple[MigProfile, ...] = ()
+        slots = 1 if whole else self.options.split_count
+        if mig and answers and not withheld:
+            offer, slots, withheld = self._mig.offer(card)
         return Device(
             id=card.uuid,
             index=card.index,
-            slots=1 if whole else self.options.split_count,
+            slots=slots,
             memory_mib=memory,
             cores=100 if mig else int(100 * self.options.core_scaling),
             type=card.name if card.name.startswith("NVIDIA") else f"NVIDIA-{card.name}",
@@ -175,6 +180,7 @@ class NvidiaNode(Nvidia):
             reserved_mib=memory - int((total - reserved) * scaling),
             not_offered=withheld,
             whole_only=whole,
+            mig_profiles=offer,
         )
 
     def _numa(self, card: Card) -> int:
@@ -230,6 +236,8 @@ class NvidiaNode(Nvidia):
         """Device nodes, driver files, interposer, limits and region of one container."""
         if any(s.device_id not in self._cards for s in slices):
             self.discover()
+        if self.options.mode == "mig":
+            return self._allocate_instances(slices, container)
         held = container_edits.in_order(tuple(slices_by_device(slices).values()), self._cards)
         limits = self._limits(held, container)
         limited = container_edits.limited_cards(limits) if limits and self.settings.turn_pages else ()
@@ -244,6 +252,16 @@ class NvidiaNode(Nvidia):
             dev_root=self.settings.dev_root,
             turn_pages={uuid: self._turn_pages.ensure(uuid) for uuid in limited},
         )
+
+    def _allocate_instances(self, slices: tuple[Slice, ...], container: ContainerRef) -> ContainerEdits:
+        """Make the container's MIG instances. The hardware limits it, so there is no interposer."""
+        missing = [piece.device_id for piece in slices if piece.device_id not in self._cards]
+        if missing:
+            raise DeviceError(f"card {missing[0]} is not on this node or does not answer")
+        held = [(self._cards[piece.device_id], piece) for piece in slices]
+        nodes = [node for card, piece in held for node in self._mig.allocate(card, piece, container)]
+        control = driver_files.control_nodes(self.settings.dev_root)
+        return container_edits.instance_edits(nodes, self._driver_files(), control)
 
     def _limits(self, held: Sequence[Slice], container: ContainerRef) -> Limits | None:
         resource = self._family.resources.priority
@@ -281,7 +299,8 @@ class NvidiaNode(Nvidia):
 
     @hookimpl
     def release(self, container: ContainerRef) -> None:
-        """Nothing to do: nothing is set up outside the edits."""
+        """Destroy the MIG instances of a container that is gone."""
+        self._mig.release(container)
 
     # --- running containers ----------------------------------------------------------------------------------------
 
@@ -293,6 +312,7 @@ class NvidiaNode(Nvidia):
         region_dirs: Mapping[str, str],
     ) -> None:
         """Write heartbeats, host pids and HAMi's feedback into the regions, and repair turn pages."""
+        self._mig.tend(records, slices, self._cards if self.options.mode == "mig" else {})
         # A record's slices never change.
         self._tenants = {
             name: self._tenants[name] if name in self._tenants else self._tenant(slices[name], ref)
@@ -304,7 +324,9 @@ class NvidiaNode(Nvidia):
             self._turn_pages.ensure_all(frozenset().union(*(tenant.limited for tenant in tenants.values())))
 
     def _tenant(self, slices: Sequence[Slice], container: ContainerRef) -> Tenant | None:
-        """The container as a tenant, or None if it has no region."""
+        """The container as a tenant, or None if it has no region, as with MIG instances."""
+        if any(piece.mig_profile for piece in slices):
+            return None
         try:
             limits = self._limits(tuple(slices_by_device(slices).values()), container)
         except RequestError:

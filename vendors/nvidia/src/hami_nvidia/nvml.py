@@ -28,7 +28,7 @@ ERROR_TIMEOUT: Final = 10
 ERROR_FUNCTION_NOT_FOUND: Final = 13
 ERROR_GPU_IS_LOST: Final = 15
 ERROR_ARGUMENT_VERSION_MISMATCH: Final = 25
-_NO_SUCH_QUESTION: Final = frozenset(
+NO_SUCH_QUESTION: Final = frozenset(
     {ERROR_INVALID_ARGUMENT, ERROR_NOT_SUPPORTED, ERROR_FUNCTION_NOT_FOUND, ERROR_ARGUMENT_VERSION_MISMATCH}
 )
 """Error codes by which a driver answers a query, or a version of it, that is newer than the driver."""
@@ -118,8 +118,8 @@ class Nvml:
         self._by_handle: dict[int, str] = {}
 
     @contextlib.contextmanager
-    def _calling(self, call: str, card: str = "") -> Iterator[ModuleType]:
-        """The binding. Its errors become `NvmlError`."""
+    def calling(self, call: str, card: str = "") -> Iterator[ModuleType]:
+        """The binding, for calls of one card. Its errors become `NvmlError`."""
         module = self._open()
         try:
             yield module
@@ -163,8 +163,8 @@ class Nvml:
 
     def driver_version(self) -> str:
         """Version of the driver, such as ``550.54.15``."""
-        with self._calling("nvmlSystemGetDriverVersion") as nvml:
-            return _text(nvml.nvmlSystemGetDriverVersion())
+        with self.calling("nvmlSystemGetDriverVersion") as nvml:
+            return text_of(nvml.nvmlSystemGetDriverVersion())
 
     def cards(self) -> tuple[list[Card], list[NvmlError]]:
         """Every card that answers, and the errors of the other cards.
@@ -172,7 +172,7 @@ class Nvml:
         Raises:
             NvmlError: NVML itself does not work.
         """
-        with self._calling("nvmlDeviceGetCount") as nvml:
+        with self.calling("nvmlDeviceGetCount") as nvml:
             count = nvml.nvmlDeviceGetCount()
         found: list[Card] = []
         errors: list[NvmlError] = []
@@ -184,48 +184,48 @@ class Nvml:
         return found, errors
 
     def _card(self, index: int) -> Card:
-        with self._calling("nvmlDeviceGetHandleByIndex", f"card {index}") as nvml:
+        with self.calling("nvmlDeviceGetHandleByIndex", f"card {index}") as nvml:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            uuid = _text(nvml.nvmlDeviceGetUUID(handle))
-        with self._calling("nvmlDeviceGetName", uuid) as nvml:
-            name = _text(nvml.nvmlDeviceGetName(handle))
-        with self._calling("nvmlDeviceGetMinorNumber", uuid) as nvml:
+            uuid = text_of(nvml.nvmlDeviceGetUUID(handle))
+        with self.calling("nvmlDeviceGetName", uuid) as nvml:
+            name = text_of(nvml.nvmlDeviceGetName(handle))
+        with self.calling("nvmlDeviceGetMinorNumber", uuid) as nvml:
             minor = int(nvml.nvmlDeviceGetMinorNumber(handle))
-        with self._calling("nvmlDeviceGetPciInfo", uuid) as nvml:
-            bus_id = _text(nvml.nvmlDeviceGetPciInfo(handle).busId)
+        with self.calling("nvmlDeviceGetPciInfo", uuid) as nvml:
+            bus_id = text_of(nvml.nvmlDeviceGetPciInfo(handle).busId)
         memory = self._unless_unsupported(lambda: self._memory(handle, uuid)[0])
         reserved = 0 if memory is None else self._reserved(handle, uuid)
         return Card(index, uuid, name, minor, memory, bus_id, self._modes(handle, uuid), reserved)
 
     def _memory(self, handle: Any, uuid: str) -> tuple[int, int]:  # noqa: ANN401 - NVML's opaque handle
-        with self._calling("nvmlDeviceGetMemoryInfo", uuid) as nvml:
+        with self.calling("nvmlDeviceGetMemoryInfo", uuid) as nvml:
             info = nvml.nvmlDeviceGetMemoryInfo(handle)
             return int(info.total), int(info.used)
 
     def _reserved(self, handle: Any, uuid: str) -> int:  # noqa: ANN401 - NVML's opaque handle
         try:
-            with self._calling("nvmlDeviceGetMemoryInfo_v2", uuid) as nvml:
+            with self.calling("nvmlDeviceGetMemoryInfo_v2", uuid) as nvml:
                 return int(nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2).reserved)
         except NvmlError as error:
-            if error.code in _NO_SUCH_QUESTION:
+            if error.code in NO_SUCH_QUESTION:
                 return 0
             raise
 
     def modes(self, uuid: str) -> Modes:
         """A card's modes. If they can't be read, `Modes.problem` says why."""
         try:
-            return self._modes(self._handle(uuid), uuid)
+            return self._modes(self.handle(uuid), uuid)
         except NvmlError as error:
             return Modes(problem=str(error))
 
     def _modes(self, handle: Any, uuid: str) -> Modes:  # noqa: ANN401 - NVML's opaque handle
         def mig() -> tuple[bool, bool]:
-            with self._calling("nvmlDeviceGetMigMode", uuid) as nvml:
+            with self.calling("nvmlDeviceGetMigMode", uuid) as nvml:
                 current, pending = nvml.nvmlDeviceGetMigMode(handle)
                 return bool(current), bool(pending)
 
         def compute() -> int:
-            with self._calling("nvmlDeviceGetComputeMode", uuid) as nvml:
+            with self.calling("nvmlDeviceGetComputeMode", uuid) as nvml:
                 return int(nvml.nvmlDeviceGetComputeMode(handle))
 
         try:
@@ -242,8 +242,9 @@ class Nvml:
                 return None
             raise
 
-    def _handle(self, uuid: str) -> Any:  # noqa: ANN401 - NVML's opaque handle
-        with self._calling("nvmlDeviceGetHandleByUUID", uuid) as nvml:
+    def handle(self, uuid: str) -> Any:  # noqa: ANN401 - NVML's opaque handle
+        """NVML's handle of a card or a MIG device."""
+        with self.calling("nvmlDeviceGetHandleByUUID", uuid) as nvml:
             return nvml.nvmlDeviceGetHandleByUUID(uuid)
 
     def usage(self, uuid: str) -> Usage:
@@ -252,11 +253,11 @@ class Nvml:
         Raises:
             NvmlError: The card does not answer.
         """
-        handle = self._handle(uuid)
+        handle = self.handle(uuid)
         used = self._unless_unsupported(lambda: self._memory(handle, uuid)[1])
 
         def rates() -> tuple[int, int]:
-            with self._calling("nvmlDeviceGetUtilizationRates", uuid) as nvml:
+            with self.calling("nvmlDeviceGetUtilizationRates", uuid) as nvml:
                 found = nvml.nvmlDeviceGetUtilizationRates(handle)
                 return int(found.gpu), int(found.memory)
 
@@ -269,10 +270,10 @@ class Nvml:
         Raises:
             NvmlError: The card does not answer.
         """
-        handle = self._handle(uuid)
+        handle = self.handle(uuid)
 
         def counted() -> Traffic:
-            with self._calling("nvmlDeviceGetPcieThroughput", uuid) as nvml:
+            with self.calling("nvmlDeviceGetPcieThroughput", uuid) as nvml:
                 sent, received = (
                     int(nvml.nvmlDeviceGetPcieThroughput(handle, counter)) * 1000
                     for counter in (nvml.NVML_PCIE_UTIL_TX_BYTES, nvml.NVML_PCIE_UTIL_RX_BYTES)
@@ -284,8 +285,8 @@ class Nvml:
 
     def processes(self, uuid: str) -> dict[int, int]:
         """Bytes of device memory by host pid, as the driver counts them; 0 if the driver does not say."""
-        handle = self._handle(uuid)
-        with self._calling("nvmlDeviceGetComputeRunningProcesses", uuid) as nvml:
+        handle = self.handle(uuid)
+        with self.calling("nvmlDeviceGetComputeRunningProcesses", uuid) as nvml:
             found = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
             return {int(p.pid): int(p.usedGpuMemory or 0) for p in found}
 
@@ -299,10 +300,10 @@ class Nvml:
         Raises:
             NvmlError: The card does not answer.
         """
-        handle = self._handle(uuid)
+        handle = self.handle(uuid)
 
         def measured() -> dict[int, int]:
-            with self._calling("nvmlDeviceGetProcessUtilization", uuid) as nvml:
+            with self.calling("nvmlDeviceGetProcessUtilization", uuid) as nvml:
                 found = nvml.nvmlDeviceGetProcessUtilization(handle, int(since * 1_000_000))
                 ordered = sorted(found, key=lambda sample: int(sample.timeStamp))
                 return {int(sample.pid): int(sample.smUtil) for sample in ordered}  # the latest sample counts
@@ -317,10 +318,10 @@ class Nvml:
 
     def memory_node(self, uuid: str) -> int | None:
         """The NUMA node nearest to the card's memory; None if NVML does not say."""
-        handle = self._handle(uuid)
+        handle = self.handle(uuid)
 
         def nodes() -> list[int]:
-            with self._calling("nvmlDeviceGetMemoryAffinity", uuid) as nvml:
+            with self.calling("nvmlDeviceGetMemoryAffinity", uuid) as nvml:
                 return [int(word) for word in nvml.nvmlDeviceGetMemoryAffinity(handle, 1, 0)]
 
         found = self._unless_unsupported(nodes) or [0]
@@ -330,20 +331,20 @@ class Nvml:
 
     def common_ancestor(self, one: str, other: str) -> int:
         """NVML's topology level between two cards, from 0 (same board) to 50 (across CPUs)."""
-        first, second = self._handle(one), self._handle(other)
-        with self._calling("nvmlDeviceGetTopologyCommonAncestor", one) as nvml:
+        first, second = self.handle(one), self.handle(other)
+        with self.calling("nvmlDeviceGetTopologyCommonAncestor", one) as nvml:
             return int(nvml.nvmlDeviceGetTopologyCommonAncestor(first, second))
 
     def links(self, uuid: str) -> list[Link]:
         """The active NVLinks of a card."""
-        handle = self._handle(uuid)
+        handle = self.handle(uuid)
         found: list[Link] = []
         for number in range(NVLINKS):
             try:
-                with self._calling("nvmlDeviceGetNvLinkState", uuid) as nvml:
+                with self.calling("nvmlDeviceGetNvLinkState", uuid) as nvml:
                     if not nvml.nvmlDeviceGetNvLinkState(handle, number):
                         continue
-                    peer = _text(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, number).busId)
+                    peer = text_of(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, number).busId)
                     found.append(Link(peer.lower(), self._is_switch(handle, number)))
             except NvmlError:
                 continue
@@ -351,7 +352,7 @@ class Nvml:
 
     def _is_switch(self, handle: Any, number: int) -> bool:  # noqa: ANN401 - NVML's opaque handle
         try:
-            with self._calling("nvmlDeviceGetNvLinkRemoteDeviceType") as nvml:
+            with self.calling("nvmlDeviceGetNvLinkRemoteDeviceType") as nvml:
                 kind = int(nvml.nvmlDeviceGetNvLinkRemoteDeviceType(handle, number))
                 return kind == int(nvml.NVML_NVLINK_DEVICE_TYPE_SWITCH)
         except NvmlError:
@@ -368,8 +369,8 @@ class Nvml:
             if uuid in self._registered:
                 continue
             try:
-                handle = self._handle(uuid)
-                with self._calling("nvmlDeviceRegisterEvents", uuid) as nvml:
+                handle = self.handle(uuid)
+                with self.calling("nvmlDeviceRegisterEvents", uuid) as nvml:
                     wanted = (
                         nvml.nvmlEventTypeXidCriticalError
                         | nvml.nvmlEventTypeDoubleBitEccError
@@ -387,7 +388,7 @@ class Nvml:
         return failed
 
     def _make_events(self) -> Any:  # noqa: ANN401 - NVML's opaque event set
-        with self._lock, self._calling("nvmlEventSetCreate") as nvml:
+        with self._lock, self.calling("nvmlEventSetCreate") as nvml:
             if self._events is None:
                 self._events = nvml.nvmlEventSetCreate()
             return self._events
@@ -403,7 +404,7 @@ class Nvml:
         found: list[tuple[str, int]] = []
         while self._events is not None and len(found) < most:
             try:
-                with self._calling("nvmlEventSetWait") as nvml:
+                with self.calling("nvmlEventSetWait") as nvml:
                     event = nvml.nvmlEventSetWait_v2(self._events, 10)
                     if int(event.eventType) != int(nvml.nvmlEventTypeXidCriticalError):
                         continue
@@ -416,8 +417,8 @@ class Nvml:
 
     def _event_card(self, event: Any) -> str:  # noqa: ANN401 - NVML's structure
         try:
-            with self._calling("nvmlDeviceGetUUID") as nvml:
-                return _text(nvml.nvmlDeviceGetUUID(event.device))
+            with self.calling("nvmlDeviceGetUUID") as nvml:
+                return text_of(nvml.nvmlDeviceGetUUID(event.device))
         except NvmlError:
             return self._by_handle.get(_address(event.device), "")
 
@@ -426,5 +427,6 @@ def _address(handle: Any) -> int:  # noqa: ANN401 - NVML's opaque handle
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 
-def _text(value: str | bytes) -> str:
+def text_of(value: str | bytes) -> str:
+    """Text of NVML, which older bindings give as bytes."""
     return value.decode() if isinstance(value, bytes) else value

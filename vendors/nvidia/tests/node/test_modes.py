@@ -40,7 +40,7 @@ def card(state):
 CASES = {
     "MIG on": (
         lambda c: c.set(mig=True),
-        "in MIG mode, which this agent does not serve (administrator: nvidia-smi -mig 0)",
+        "in MIG mode, which only operatingmode mig serves (administrator: nvidia-smi -mig 0)",
     ),
     "MIG pending on": (lambda c: c.set(mig_after_reset=True), "changes to MIG mode when it is reset"),
     "MIG pending off": (lambda c: c.set(mig=True, mig_after_reset=False), "in MIG mode until it is reset"),
@@ -114,13 +114,14 @@ def test_an_unknown_compute_mode_is_not_offered():
     assert "compute mode 7, which is unknown" in modes.not_offered(modes.Modes(compute=7), "hami-core")
 
 
-def test_operating_mode_mig_is_logged_and_offers_nothing(node, capsys):
-    made = node(operating_mode="mig")
-    assert "MIG is not served by this agent" in capsys.readouterr().out
-    devices = made.discover()
-    assert {d.healthy for d in devices} == {False}
-    assert {d.not_offered for d in devices} == {modes.MIG_NOT_SERVED}
-    assert {d.mode for d in devices} == {"mig"}
+def test_operating_mode_mig_offers_a_card_once_its_mode_is_on(node, card):
+    card.set(mig=True)
+    first, second = node(operating_mode="mig").discover()
+    assert (first.mode, first.healthy, first.not_offered) == ("mig", True, "")
+    assert (second.mode, second.healthy, second.not_offered) == ("mig", False, modes.MIG_OFF)
+    card.set(mig=True, mig_after_reset=False)
+    told = node(operating_mode="mig").discover()[0].not_offered
+    assert told.startswith("MIG mode stays on until the card is reset")
 
 
 def test_operating_mode_mps_is_logged_and_shares_as_hami_core(node, capsys):

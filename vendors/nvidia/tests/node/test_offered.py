@@ -132,10 +132,10 @@ def test_a_driver_without_memory_info_v2_reserves_nothing(nvml, state, error, an
         (
             {"mig": True},
             {},
-            "1 with 40960 MiB free, 1 not offered: card is in MIG mode, which this agent does not serve (ad",
+            "1 with 40960 MiB free, 1 not offered: card is in MIG mode, which only operatingmode mig serves (ad",
         ),
         ({"compute": "prohibited"}, {}, "1 not offered: card is in compute mode PROHIBITED"),
-        ({}, {"operating_mode": "mig"}, "2 not offered: MIG is not served by this agent"),
+        ({}, {"operating_mode": "mig"}, "2 not offered: MIG mode is off; the agent turns it on when"),
         (
             {"compute": "exclusive_process"},
             {},

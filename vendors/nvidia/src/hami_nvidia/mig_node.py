@@ -1,0 +1,123 @@
+"""A node in operating mode ``mig``: what its cards offer, and the MIG instances of its containers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from hami_core import DeviceError
+from hami_core.vendorkit.node import Owner
+from hami_nvidia import mig
+from hami_nvidia.driver import device_node
+from hami_nvidia.mig_instances import MigInstances
+from hami_nvidia.modes import MIG_OFF, NO_PROFILES
+from hami_nvidia.nvml_mig import NvmlMig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from hami_core import ContainerRef, DeviceNode, MigProfile, Slice
+    from hami_nvidia.config import MigAllowance
+    from hami_nvidia.nvml import Card, Nvml
+    from hami_nvidia.nvml_mig import Profile
+    from hami_nvidia.settings import NodeSettings
+
+log = structlog.get_logger(__name__)
+
+_FIRST_CAP: Final = 3
+_CAPS_PER_CARD: Final = 135
+_CAPS_PER_INSTANCE: Final = 9
+"""How the driver numbers ``/dev/nvidia-caps/nvidia-cap<N>``: cards by minor number, 15 GPU instances each, and for each
+of these its own node and those of 8 compute instances. Source: NVIDIA's MIG guide, ``/proc/driver/nvidia-caps``."""
+
+
+class MigNode:
+    """See the module's text.
+
+    Args:
+        nvml: The opened library.
+        allowances: ``migProfileAllowlist``.
+        folder: Folder of the instances' intents.
+        settings: The node's settings.
+    """
+
+    def __init__(self, nvml: Nvml, allowances: Sequence[MigAllowance], folder: Path, settings: NodeSettings) -> None:
+        self._nvml = nvml
+        self._driver = NvmlMig(nvml)
+        self._allowances = allowances
+        self._instances = MigInstances(self._driver, folder)
+        self._settings = settings
+
+    def _allowed(self, card: Card) -> dict[str, Profile]:
+        return mig.allowed(card.name, self._allowances, self._driver.profiles(card.uuid))
+
+    def offer(self, card: Card) -> tuple[tuple[MigProfile, ...], int, str]:
+        """The profiles of a card, how many instances it can have, and why it is not offered, if so."""
+        try:
+            profiles = self._allowed(card)
+            if not profiles or not card.modes.mig:
+                return (), 1, MIG_OFF if profiles else NO_PROFILES
+            found = mig.offers(profiles, self._instances.foreign(card.uuid))
+        except DeviceError as error:
+            return (), 1, f"the card's MIG instances can't be read: {error}"
+        return found, max((p.instances for p in profiles.values()), default=1), ""
+
+    def allocate(self, card: Card, piece: Slice, container: ContainerRef) -> list[DeviceNode]:
+        """Make the instance of one slice, unless it exists, and return the device nodes that give it to the container.
+
+        Raises:
+            DeviceError: The slice is not planned as an instance, its profile is not allowed, or the driver refuses.
+        """
+        profile = self._allowed(card).get(piece.mig_profile)
+        if profile is None or piece.mig_placement is None:
+            what = f"profile {piece.mig_profile!r} is not offered" if piece.mig_profile else "no instance is planned"
+            raise DeviceError(f"card {card.uuid}: {what}, but this node's operatingmode is mig")
+        if piece.mig_placement not in profile.placements:
+            raise DeviceError(f"card {card.uuid}: {piece.mig_profile} can't lie at {piece.mig_placement.start}")
+        made = self._instances.ensure(card.uuid, profile, piece.mig_placement, _owner(container))
+        cap = _FIRST_CAP + _CAPS_PER_CARD * card.minor + _CAPS_PER_INSTANCE * made.gpu_instance
+        caps = (cap, cap + 1 + made.compute_instance)
+        names = [f"nvidia{card.minor}", *(f"nvidia-caps/nvidia-cap{number}" for number in caps)]
+        return [device_node(self._settings.dev_root, name) for name in names]
+
+    def release(self, container: ContainerRef) -> None:
+        """Destroy the instances of a container that is gone.
+
+        Raises:
+            DeviceError: A process still uses one, or the card does not answer.
+        """
+        self._instances.release(_owner(container))
+
+    def tend(
+        self,
+        records: Mapping[str, ContainerRef],
+        slices: Mapping[str, tuple[Slice, ...]],
+        cards: Mapping[str, Card],
+    ) -> None:
+        """Destroy what crashes left behind, and turn MIG mode on where nobody uses the card.
+
+        Args:
+            records: The containers of this node.
+            slices: What they hold.
+            cards: The cards that should be in MIG mode.
+        """
+        try:
+            self._instances.reconcile({_owner(container) for container in records.values()})
+        except DeviceError as error:
+            log.warning("MIG instances can't be looked after", error=str(error))
+        held = {piece.device_id for pieces in slices.values() for piece in pieces}
+        for uuid in cards.keys() - held:
+            try:
+                modes = self._nvml.modes(uuid)
+                off = not modes.problem and not modes.mig and not modes.mig_after_reset
+                if off and self._allowed(cards[uuid]) and not self._nvml.processes(uuid):
+                    self._driver.enable(uuid)
+                    log.info("MIG mode is on", card=uuid)
+            except DeviceError as error:
+                log.warning("MIG mode can't be turned on", card=uuid, error=str(error))
+
+
+def _owner(container: ContainerRef) -> Owner:
+    return Owner(container.pod_uid, container.container)
