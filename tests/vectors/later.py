@@ -12,7 +12,6 @@ _VOLCANO = "Volcano as source of allocations"
 LATER: dict[str, str] = {
     # scheduler side
     "health_nvidia": "not planned: HAMi's handshake is not used (docs/adr/0018)",
-    "metrics": _MONITOR,
     # node side, monitor, interposer
     "vendors/mig.volcanoKnownMigGeometries": _VOLCANO,
     "vendors/sharedRegion.casting": _MONITOR,
