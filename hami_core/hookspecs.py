@@ -477,7 +477,8 @@ def metrics(records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str])
     When: at a scrape, at most once in 5 s.
 
     Args:
-        records: Live containers by record id.
+        records: Live containers by record id. With agent setting ``--mode=adopt`` they include containers that HAMi's
+            device plugin served before the migration.
         region_dirs: Host folder of each container's region, by record id.
 
     Returns:

@@ -66,7 +66,7 @@ def exported(tmp_path_factory) -> set[str]:
     samples = [
         *monitor.host_samples(Card(), [card], "n1", {card.uuid}),
         *monitor.container_samples(
-            records, {"good": str(folder), "damaged": str(damaged)}, set(), lambda *_: 1, lambda *_: 30.0
+            records, {"good": str(folder), "damaged": str(damaged)}, set(), lambda *_: 1, lambda *_: 30.0, cards=()
         ),
         *updater.samples("n1", records),
     ]

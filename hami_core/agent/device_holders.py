@@ -61,6 +61,11 @@ class DeviceHolders:
         self._update_ended()
         self._update_adopted(entries)
 
+    @property
+    def adopted(self) -> Sequence[Claim]:
+        """The claims of pods that another device plugin served before the migration."""
+        return tuple(self._adopted.values())
+
     def claims(self) -> list[Claim]:
         """The claims that occupy cards: those of pods with a record that have not ended, and of adopted pods.
 

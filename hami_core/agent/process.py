@@ -270,8 +270,10 @@ class Agent:
         return [Listener(address, routes, body_limit=1 << 16, setting="--metrics-bind-address")]
 
     def _containers(self, vendor: str) -> tuple[Mapping[str, ContainerRef], Mapping[str, str]]:
-        live = self.core.live(vendor)
-        return {r.id: r.ref for r in live}, {r.id: str(self.core.region_dir(r)) for r in live}
+        live, adopted = self.core.live(vendor), self.core.adopted(vendor)
+        refs = adopted | {r.id: r.ref for r in live}
+        folders = {name: str(self.settings.adopted_dir / name) for name in adopted}
+        return refs, folders | {r.id: str(self.core.region_dir(r)) for r in live}
 
     # --- changes ---------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.agent.refusals import PREPARING, Key, Refusal, Refusals, key_of
 from hami_core.agent.serial_allocate import SerialAllocate
 from hami_core.errors import WireError
+from hami_core.model import ContainerRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -93,6 +94,7 @@ class Reconciler:
         self.counters = Counters()
         self.serial = serial
         self.checkpoint_problem = ""
+        self._families_of = {vendor.name: vendor.families.keys() for vendor in by_name.values()}
         self._vendor_of_resource = {r: vendor for vendor in by_name.values() for r in vendor.resources}
         self._reader = reader
         self._store = store
@@ -169,6 +171,17 @@ class Reconciler:
     def live(self, vendor: str) -> list[Record]:
         """Records of a vendor's containers that are not gone."""
         return [record for record in self.records.values() if record.vendor == vendor and not record.gone]
+
+    def adopted(self, vendor: str) -> dict[str, ContainerRef]:
+        """Containers that HAMi's device plugin gave a vendor's devices to, by the names of its folders for them."""
+        found: dict[str, ContainerRef] = {}
+        for claim in self._holders.adopted:
+            namespace, _, pod = claim.label.partition("/")
+            for container in claim.containers:
+                if any(piece.family in self._families_of[vendor] for piece in container.slices):
+                    ref = ContainerRef(claim.uid, namespace, pod, container.name, container.kind)
+                    found[f"{claim.uid}_{container.name}"] = ref
+        return found
 
     def region_dir(self, record: Record) -> Path:
         """The host folder of a container's region."""

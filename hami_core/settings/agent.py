@@ -110,6 +110,11 @@ class AgentSettings(Settings):
         description="In mode adopt: latest creationTimestamp of an unsigned pod that is accepted (RFC 3339).",
         json_schema_extra=notes(group=_TRUST),
     )
+    adopted_dir: Path = Field(
+        Path("/usr/local/vgpu/containers"),
+        description="In mode adopt: where HAMi's device plugin kept the regions of its containers, for their metrics.",
+        json_schema_extra=notes(group=_TRUST),
+    )
     trust_schedulers: Names = Field(
         (),
         description="In mode trust: schedulerNames whose unsigned allocations are accepted.",

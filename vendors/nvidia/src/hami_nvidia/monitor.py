@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import structlog
+from hami_interpose import hami_region
 from hami_interpose.region import RegionError, read
 
 from hami_core import Sample
 from hami_nvidia.nvml import NvmlError
-from hami_nvidia.regions import region_file
+from hami_nvidia.regions import REGION_FILE, hami_region_file, region_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
+    from hami_interpose.hami_region import HamiDevice
     from hami_interpose.region import ComputeUse, DeviceUse, OversubscriptionUse, Region
 
     from hami_core import ContainerRef
@@ -219,6 +221,7 @@ def container_samples(
     measured: Callable[[str, str], int | None],
     used: Callable[[str, int, DeviceUse], float | None],
     *,
+    cards: Container[str],
     legacy: bool = False,
 ) -> list[Sample]:
     """Samples of the containers, from their regions.
@@ -231,6 +234,7 @@ def container_samples(
         told: Records whose damaged region was already logged. This function updates the set.
         measured: The function that `driver_memory` returns.
         used: The function that `utilization` returns.
+        cards: UUIDs of the node's cards.
         legacy: Also add samples under HAMi's old names.
     """
     found: list[Sample] = []
@@ -246,7 +250,9 @@ def container_samples(
             found.append(Sample("hami_vgpu_region_unreadable", labels, 1.0))
             continue
         told.discard(record_id)
-        if region is not None:
+        if isinstance(region, list):
+            found += _of_hami(region, labels, ref, cards, legacy=legacy)
+        elif region is not None:
             found += _of_region(region, labels)
             found += _of_driver(region, labels, partial(measured, record_id))
             if region.reason:
@@ -254,27 +260,54 @@ def container_samples(
                 found.append(Sample("hami_vgpu_last_denial_time_seconds", own, float(region.reason_time)))
             percents = [used(record_id, *place) for place in enumerate(region.devices)]
             found += _of_utilization(region, labels, percents)
-            found += _legacy(region, ref, percents) if legacy else ()
+            if legacy:
+                devices = enumerate(zip(region.devices, percents, strict=True))
+                found += [s for place, (device, part) in devices for s in _legacy(device, place, ref, part)]
     return found
 
 
-def _read(folder: str) -> Region | None:
+def _read(folder: str) -> Region | list[HamiDevice] | None:
     if not Path(folder).is_dir():
         return None
+    if not (Path(folder) / REGION_FILE).exists():
+        with hami_region_file(folder) as found:
+            return None if found is None else hami_region.read(*found)
     with region_file(folder) as fd:
         return read(fd)
+
+
+def _of_hami(
+    devices: Sequence[HamiDevice],
+    labels: Mapping[str, str],
+    ref: ContainerRef,
+    cards: Container[str],
+    *,
+    legacy: bool,
+) -> Iterator[Sample]:
+    """Samples of a container with HAMi's own library."""
+    for position, device in enumerate(devices):
+        if device.uuid in cards:  # a region may contain any text
+            own = dict(labels) | {"vdevice_index": str(position), "device_uuid": device.uuid}
+            yield from _of_memory(device, own)
+            yield Sample("hami_container_device_utilization_ratio", own, float(device.percent))
+            if legacy:
+                yield from _legacy(device, position, ref, float(device.percent))
+
+
+def _of_memory(device: DeviceUse | HamiDevice, own: Mapping[str, str]) -> Iterator[Sample]:
+    parts = device.parts
+    yield Sample("hami_vgpu_memory_used_bytes", own, float(device.used_bytes))
+    yield Sample("hami_container_device_memory_bytes", own, float(device.used_bytes))
+    yield Sample("hami_vgpu_memory_limit_bytes", own, float(device.limit_bytes))
+    yield Sample("hami_vgpu_memory_context_bytes", own, float(parts.contexts_bytes))
+    yield Sample("hami_vgpu_memory_module_bytes", own, float(parts.modules_bytes))
+    yield Sample("hami_vgpu_memory_buffer_bytes", own, float(parts.buffers_bytes))
 
 
 def _of_region(region: Region, labels: Mapping[str, str]) -> Iterator[Sample]:
     for position, device in enumerate(region.devices):
         own = dict(labels) | {"vdevice_index": str(position), "device_uuid": device.uuid[:40]}
-        parts = device.parts
-        yield Sample("hami_vgpu_memory_used_bytes", own, float(device.used_bytes))
-        yield Sample("hami_container_device_memory_bytes", own, float(device.used_bytes))
-        yield Sample("hami_vgpu_memory_limit_bytes", own, float(device.limit_bytes))
-        yield Sample("hami_vgpu_memory_context_bytes", own, float(parts.contexts_bytes))
-        yield Sample("hami_vgpu_memory_module_bytes", own, float(parts.modules_bytes))
-        yield Sample("hami_vgpu_memory_buffer_bytes", own, float(parts.buffers_bytes))
+        yield from _of_memory(device, own)
         yield Sample("hami_vgpu_memory_denied_total", own, float(device.denied))
         if device.oversubscription.limit_bytes:
             yield from _of_host_memory(device.oversubscription, own)
@@ -318,21 +351,22 @@ def _of_compute(use: ComputeUse, own: Mapping[str, str]) -> Iterator[Sample]:
     yield Sample("hami_vgpu_compute_turn_timeouts_total", own, float(use.turn_timeouts))
 
 
-def _legacy(region: Region, ref: ContainerRef, percents: Sequence[float | None]) -> Iterator[Sample]:
+def _legacy(
+    device: DeviceUse | HamiDevice, position: int, ref: ContainerRef, percent: float | None
+) -> Iterator[Sample]:
     """A container's memory and utilization under HAMi's old metric names."""
-    for position, (device, percent) in enumerate(zip(region.devices, percents, strict=True)):
-        own = {
-            "podnamespace": ref.namespace,
-            "podname": ref.pod,
-            "ctrname": ref.container,
-            "vdeviceid": str(position),
-            "deviceuuid": device.uuid[:40],
-        }
-        yield Sample("vGPU_device_memory_usage_in_bytes", own, float(device.used_bytes))
-        yield Sample("vGPU_device_memory_limit_in_bytes", own, float(device.limit_bytes))
-        context, module, data = device.parts.contexts_bytes, device.parts.modules_bytes, device.parts.buffers_bytes
-        rest = device.used_bytes - context - module - data
-        parts = {"context": str(context), "module": str(module), "data": str(data), "offset": str(rest)}
-        yield Sample("Device_memory_desc_of_container", own | parts, float(device.used_bytes))
-        if percent is not None:
-            yield Sample("Device_utilization_desc_of_container", own, percent)
+    own = {
+        "podnamespace": ref.namespace,
+        "podname": ref.pod,
+        "ctrname": ref.container,
+        "vdeviceid": str(position),
+        "deviceuuid": device.uuid[:40],
+    }
+    yield Sample("vGPU_device_memory_usage_in_bytes", own, float(device.used_bytes))
+    yield Sample("vGPU_device_memory_limit_in_bytes", own, float(device.limit_bytes))
+    context, module, data = device.parts.contexts_bytes, device.parts.modules_bytes, device.parts.buffers_bytes
+    rest = device.used_bytes - context - module - data
+    parts = {"context": str(context), "module": str(module), "data": str(data), "offset": str(rest)}
+    yield Sample("Device_memory_desc_of_container", own | parts, float(device.used_bytes))
+    if percent is not None:
+        yield Sample("Device_utilization_desc_of_container", own, percent)

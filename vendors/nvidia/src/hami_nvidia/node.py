@@ -361,7 +361,9 @@ class NvidiaNode(Nvidia):
         self._shares.keep(records.keys() - self._region_updater.resting)
         measured = monitor.driver_memory(self.nvml, uuids, pids)
         used = monitor.utilization(self.nvml, uuids, pids, self._shares, self._now(), rests=self._limit_rests)
-        containers = monitor.container_samples(records, region_dirs, self._damaged, measured, used, legacy=legacy)
+        containers = monitor.container_samples(
+            records, region_dirs, self._damaged, measured, used, cards=uuids, legacy=legacy
+        )
         oversubscribed = monitor.oversubscribed_cards(containers)
         return [
             *monitor.host_samples(self.nvml, cards, self._node.name, oversubscribed, legacy=legacy),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import stat
 from typing import TYPE_CHECKING, Final
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 REGION_FILE: Final = "vgpu.cache"
+_HAMI_SUFFIX: Final = ".cache"
+_MAX_ENTRIES: Final = 100
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN: Final = os.O_NONBLOCK | os.O_CLOEXEC
@@ -33,11 +36,37 @@ def region_file(folder: str, *, write: bool = False) -> Iterator[int]:
         RegionError: The file is not a regular file, or is on another file system than its folder.
         OSError: The file is missing or can't be opened.
     """
+    with _file(folder, REGION_FILE, write=write) as fd:
+        yield fd
+
+
+@contextlib.contextmanager
+def hami_region_file(folder: str) -> Iterator[tuple[str, int] | None]:
+    """Open the region of a container that HAMi's own plugin served, as `region_file` does.
+
+    Its name is random and ends in ``.cache``. A container that has not started CUDA has none, so None is yielded.
+
+    Raises:
+        RegionError: The file is not a regular file, or is on another file system than its folder.
+        OSError: The file can't be opened.
+    """
+    with os.scandir(folder) as entries:
+        found = sorted(e.name for e in itertools.islice(entries, _MAX_ENTRIES) if e.name.endswith(_HAMI_SUFFIX))
+    names = [name for name in found if "libvgpu.so" not in name]
+    if not names:
+        yield None
+        return
+    with _file(folder, names[0]) as fd:
+        yield f"{folder}/{names[0]}", fd
+
+
+@contextlib.contextmanager
+def _file(folder: str, file: str, *, write: bool = False) -> Iterator[int]:
     inside = os.open(folder, _FOLDER)
     try:
-        name = os.open(REGION_FILE, _NAME, dir_fd=inside)
+        name = os.open(file, _NAME, dir_fd=inside)
         try:
-            _check_region(folder, os.fstat(name), os.fstat(inside))
+            _check_region(f"{folder}/{file}", os.fstat(name), os.fstat(inside))
             fd = os.open(f"/proc/self/fd/{name}", _OPEN | (os.O_RDWR if write else os.O_RDONLY))
         finally:
             os.close(name)
@@ -49,8 +78,8 @@ def region_file(folder: str, *, write: bool = False) -> Iterator[int]:
         os.close(fd)
 
 
-def _check_region(folder: str, file: os.stat_result, inside: os.stat_result) -> None:
+def _check_region(path: str, file: os.stat_result, inside: os.stat_result) -> None:
     if not stat.S_ISREG(file.st_mode):
-        raise RegionError(f"{folder}/{REGION_FILE}", 0, "not a regular file")
+        raise RegionError(path, 0, "not a regular file")
     if file.st_dev != inside.st_dev:
-        raise RegionError(f"{folder}/{REGION_FILE}", 0, "on another file system than its folder")
+        raise RegionError(path, 0, "on another file system than its folder")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -315,6 +316,48 @@ def test_metrics_have_hamis_names_and_labels(node, tmp_path):
     assert all(spec.zoned for spec in METRICS)
     assert by_name["hami_vgpu_memory_limit_bytes"][0].value == 1000 * MIB
     assert [s.labels["pod"] for s in by_name["hami_vgpu_region_unreadable"]] == ["evil"]
+
+
+@pytest.mark.parametrize("folder", ["ours", "missing", "empty", "link", "garbage", "foreign card"])
+def test_containers_of_hamis_plugin_keep_their_metrics(node, tmp_path, folder):
+    """After a migration the agent reads the regions that HAMi's library writes."""
+    made = node()
+    card = made.discover()[0].id
+    theirs = tmp_path / "uid-1_main"
+    if folder != "missing":
+        theirs.mkdir()
+    content = bytearray(2008952)
+    struct.pack_into("<iii", content, 0, 19920718, 1, 2)
+    struct.pack_into("<Q", content, 56, 1)
+    name = b"GPU-other" if folder == "foreign card" else card.encode()
+    content[64 : 64 + len(name)] = name
+    struct.pack_into("<Q", content, 1600, 3000 * MIB)
+    struct.pack_into("<i", content, 2008896, 1)
+    struct.pack_into("<5Q", content, 1856 + 8, 1, 2, 3, 0, 700 * MIB)
+    struct.pack_into("<3Q", content, 1856 + 1160, 0, 0, 42)
+    struct.pack_into("<i", content, 1856 + 1928, 1)
+    if folder in {"ours", "foreign card"}:
+        (theirs / "9a1c.cache").write_bytes(content)
+        (theirs / "libvgpu.so.cache").write_bytes(b"")
+    elif folder == "link":
+        (theirs / "9a1c.cache").symlink_to("/dev/zero")
+    elif folder == "garbage":
+        (theirs / "9a1c.cache").write_bytes(b"x" * 3000)
+    found = [s for s in made.metrics({"uid-1_main": ref()}, {"uid-1_main": str(theirs)}) if "pod" in s.labels]
+    values = {s.name: s.value for s in found if s.labels.get("device_uuid") == card}
+    if folder == "ours":
+        assert values == {
+            "hami_vgpu_memory_used_bytes": 700 * MIB,
+            "hami_container_device_memory_bytes": 700 * MIB,
+            "hami_vgpu_memory_limit_bytes": 3000 * MIB,
+            "hami_vgpu_memory_context_bytes": 1,
+            "hami_vgpu_memory_module_bytes": 2,
+            "hami_vgpu_memory_buffer_bytes": 3,
+            "hami_container_device_utilization_ratio": 42,
+        }
+    else:
+        unreadable = {"link", "garbage"}
+        assert [s.name for s in found] == ["hami_vgpu_region_unreadable"] * (folder in unreadable)
 
 
 def test_the_first_containers_of_a_node_may_be_prepared_at_once(node, tmp_path):
