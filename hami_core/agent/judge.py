@@ -85,7 +85,8 @@ def _card_misfit(device: Device, mine: Use, beside: Sequence[Use]) -> str:
     slots = device.slots - sum(use.slots for use in beside)
     if mine.memory_mib > free:
         return f"needs {mine.memory_mib} MiB, {max(free, 0)} of {device.memory_mib} MiB are free"
-    if mine.cores > cores:
+    # MIG instances are bounded by their places. Their shares of the cores are rounded up, so seven of 1/7 make 105 %.
+    if mine.cores > cores and not device.mig_profiles:
         return f"needs {mine.cores} % of its cores, {max(cores, 0)} % are free"
     if mine.slots > slots:
         return f"needs {mine.slots} slots, {max(slots, 0)} of {device.slots} are free"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_core.agent.judge import Claim, is_whole, misfit
-from hami_core.model import ContainerKind, ContainerSlices, Device, Slice
+from hami_core.model import ContainerKind, ContainerSlices, Device, MigProfile, Slice
 
 APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
 CARD = Device("c0", 0, 4, 1000, 100, "T", "F")
@@ -65,6 +65,14 @@ def test_a_misfit_names_the_amount_and_the_holders():
     four = [claim(str(i), held(APP, 1)) for i in range(4)]
     assert "needs 1 slots, 0 of 4 are free" in misfit(claim("b", held(APP, 1)), four, CARDS)
     assert "is not on this node" in misfit(claim("b", held(APP, 1, card="c9")), [], CARDS)
+
+
+def test_seven_instances_of_a_seventh_fit_on_a_card():
+    """HAMi rounds an instance's share of the cores up."""
+    card = replace(CARD, slots=7, mig_profiles=(MigProfile("1g.10gb", 100, 15, 1, ()),))
+    holders = [claim(str(n), held(APP, 100, 15)) for n in range(6)]
+    assert not misfit(claim("last", held(APP, 100, 15)), holders, {"c0": card})
+    assert "needs 15 % of its cores, 10 % are free" in misfit(claim("last", held(APP, 100, 15)), holders, CARDS)
 
 
 def test_a_pod_does_not_compete_with_itself():

@@ -6,6 +6,7 @@
     opt/nvidia-sim/state/    the simulated cards; all processes of the node share it
     etc/cdi/nvidia.yaml      the CDI spec, as `nvidia-ctk cdi generate` writes it
     dev/nvidia0 ...          character devices, with the numbers of NVIDIA's driver
+    dev/nvidia-caps/         those of MIG: its configuration, and each instance that a card can have
 
 Containers get the driver's files through the CDI spec. The spec also adds the simulation's state and two variables.
 It has no hooks (links, ldconfig), unlike nvidia-ctk's: images set LD_LIBRARY_PATH to the folder of the libraries, as
@@ -41,6 +42,9 @@ CONTROL: Final = {
     "nvidia-uvm": (507, 0),
     "nvidia-uvm-tools": (507, 1),
 }
+CAPS_MAJOR: Final = 508
+CAPS_PER_CARD: Final = 135
+"""Nodes of nvidia-caps for each card: 15 GPU instances, each with 8 compute instances. Three nodes come before them."""
 
 
 def prepare(root: Path, profile: str) -> None:
@@ -63,6 +67,9 @@ def prepare(root: Path, profile: str) -> None:
         sim.create(state, profile)
     cards = json.loads((state / "profile.json").read_text())["devices"]
     _device_nodes(root / "dev", {f"nvidia{c['minor']}": (MAJOR, int(c["minor"])) for c in cards} | CONTROL)
+    if any(card.get("mig_profiles") for card in cards):
+        caps = range(1, 3 + CAPS_PER_CARD * len(cards))
+        _device_nodes(root / "dev/nvidia-caps", {f"nvidia-cap{number}": (CAPS_MAJOR, number) for number in caps})
     spec = root / "etc/cdi/nvidia.yaml"
     spec.parent.mkdir(parents=True, exist_ok=True)
     spec.write_text(yaml.safe_dump(cdi_spec(cards), sort_keys=False))
