@@ -458,7 +458,7 @@ def tend(
     done.
 
     Args:
-        records: Live containers by record id.
+        records: Live containers by record id. Those of pods that have ended are left out.
         slices: The slices of this vendor that each of them holds, by record id.
         region_dirs: Host folder of each container's region, by record id. Containers write there: do not trust the
             content.

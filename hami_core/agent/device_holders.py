@@ -72,16 +72,17 @@ class DeviceHolders:
         The checkpoint alone is no evidence: it lists a deleted pod until the kubelet admits another one.
         """
         found = dict(self._adopted)
-        now = self._clock()
         for record in self._records.values():
-            if (
-                record.pod_uid in self._ended
-                or now - self._absent_since.get(record.pod_uid, now) > FORCE_DELETED_HOLD_S
-            ):
+            if self.is_over(record.pod_uid):
                 continue
             label = f"{record.namespace}/{record.pod}"
             found[record.pod_uid] = Claim(record.pod_uid, label, record.pod_slices, record.epoch, record.signature)
         return list(found.values())
+
+    def is_over(self, pod_uid: str) -> bool:
+        """Whether a pod with records has ended, or has been missing for so long that its containers have, too."""
+        now = self._clock()
+        return pod_uid in self._ended or now - self._absent_since.get(pod_uid, now) > FORCE_DELETED_HOLD_S
 
     def _update_ended(self) -> None:
         """Record which pods with records have ended, and since when others have been missing."""

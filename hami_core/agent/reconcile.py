@@ -169,8 +169,12 @@ class Reconciler:
         return self._files.records
 
     def live(self, vendor: str) -> list[Record]:
-        """Records of a vendor's containers that are not gone."""
-        return [record for record in self.records.values() if record.vendor == vendor and not record.gone]
+        """Records of a vendor's containers whose pods have not ended.
+
+        A record stays until the kubelet's checkpoint lacks the pod. That may take until the next pod is admitted.
+        """
+        mine = [record for record in self.records.values() if record.vendor == vendor and not record.gone]
+        return [record for record in mine if not self._holders.is_over(record.pod_uid)]
 
     def adopted(self, vendor: str) -> dict[str, ContainerRef]:
         """Containers that HAMi's device plugin gave a vendor's devices to, by the names of its folders for them."""

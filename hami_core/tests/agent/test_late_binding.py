@@ -162,6 +162,19 @@ async def test_devices_of_adopted_pods_count_as_taken(node):
     await node.kubelet.prestart(late)
 
 
+async def test_an_ended_pod_is_not_tended(node):
+    """Its record stays as long as the kubelet's checkpoint names the pod, which is until another one is admitted."""
+    agent = await node.up()
+    await node.registered()
+    containers = [("main", APP, [(C0, 700)])]
+    uid = await node.pod("a", containers)
+    await node.kubelet.prestart(await node.kubelet.admit(uid, "main", GPU, 1))
+    assert [record.pod for record in agent.core.live("acme")] == ["a"]
+    await node.pod("a", containers, phase="Succeeded")
+    await node.kubelet.until(lambda: not agent.core.live("acme"))
+    assert [record.pod for record in agent.core.records.values()] == ["a"]
+
+
 async def test_a_holder_stays_and_a_pod_that_does_not_fit_is_refused(node):
     agent = await node.up()
     await node.registered()
