@@ -863,6 +863,46 @@ class ContainerRef:
 
 
 @dataclass(frozen=True, slots=True)
+class NativeSlot:
+    """A slot that the kubelet hands out by itself, to pods of any scheduler: one device, or one part of it.
+
+    Nobody books it. So the slot that the kubelet picks is what the container gets.
+
+    Attributes:
+        device: The card that it is a part of. The preferred allocation counts by it.
+        edits: What the container runtime adds to a container with this slot. It can't have limits or a region.
+        healthy: Whether containers can use it.
+        numa: NUMA node; negative: none.
+
+    Example:
+        >>> one = NativeSlot("GPU-a", ContainerEdits(device_nodes=(DeviceNode("/dev/acme0"),)))
+        >>> one.healthy, one.numa
+        (True, -1)
+    """
+
+    device: str
+    edits: ContainerEdits
+    healthy: bool = True
+    numa: int = -1
+
+
+class Preference(StrEnum):
+    """Which of the free slots the kubelet should hand out first.
+
+    Example:
+        >>> Preference("packed")
+        <Preference.PACKED: 'packed'>
+    """
+
+    DISTRIBUTED = "distributed"
+    """Those of the card with the most free slots; of several slots each from another card, if possible."""
+    PACKED = "packed"
+    """Those of the card with the fewest free slots."""
+    NONE = "none"
+    """The kubelet decides."""
+
+
+@dataclass(frozen=True, slots=True)
 class Advertisement:
     """What a node advertises of one vendor's devices.
 
@@ -873,6 +913,9 @@ class Advertisement:
             ``<uuid>-<k>``.
         env: Environment variables that every container with a slot gets, unless its pod sets them. They are given
             before the agent knows which container it is, so they must not show any device.
+        native: Resource name → slot id → slot, for resources that the kubelet hands out by itself.
+        preference: Which free slots the kubelet should hand out first. Of a resource in ``slots`` the booking decides
+            the device, whatever slot the kubelet picks.
 
     Example:
         >>> said = Advertisement(slots={"acme.example/npu": {"ACME-0-0": (True, 0), "ACME-0-1": (True, 0)}})
@@ -884,6 +927,8 @@ class Advertisement:
     labels: Mapping[str, str] = field(default_factory=_empty)
     slots: Mapping[str, Mapping[str, tuple[bool, int]]] = field(default_factory=_empty)
     env: Mapping[str, str] = field(default_factory=_empty)
+    native: Mapping[str, Mapping[str, NativeSlot]] = field(default_factory=_empty)
+    preference: Preference = Preference.DISTRIBUTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,14 @@ VERSION: Final = "0.6.0"
 _LIMIT: Final = 1 << 20
 _NAME: Final = re.compile(r"[0-9a-f]{32}")
 _FILE: Final = re.compile(r"hami-([0-9a-f]{32})\.json")
-_CLASS: Final = ".hami.io/slot"
+_DOMAIN: Final = ".hami.io/"
+_SLOT: Final = "slot"
 _TAGS: Final = re.compile(r"[^a-z0-9-]+")
 
 
-def kind_of(vendor: str) -> str:
+def kind_of(vendor: str, class_: str = _SLOT) -> str:
     """The CDI kind of a vendor's slots, such as ``nvidia.hami.io/slot``."""
-    return f"{_TAGS.sub('-', vendor.lower()).strip('-') or 'vendor'}{_CLASS}"
+    return f"{_TAGS.sub('-', vendor.lower()).strip('-') or 'vendor'}{_DOMAIN}{class_}"
 
 
 def fresh_name() -> str:
@@ -56,7 +57,7 @@ def own_name(kind: str, names: tuple[str, ...]) -> str | None:
 def names_in(qualified_names: Sequence[str]) -> list[str]:
     """The fresh names, of any of our agents, among qualified CDI names."""
     parts = (q.rpartition("=") for q in qualified_names)
-    return [name for kind, _, name in parts if kind.endswith(_CLASS) and _NAME.fullmatch(name)]
+    return [name for kind, _, name in parts if kind.endswith(_DOMAIN + _SLOT) and _NAME.fullmatch(name)]
 
 
 def file_name(name: str) -> str:

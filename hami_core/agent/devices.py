@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from hami_core.agent.health import HealthTracker
 from hami_core.agent.kubelet import Endpoint
+from hami_core.agent.native import NativeSlots
 from hami_core.errors import HamiError
 from hami_core.kube.informer import Backoff
 from hami_core.kube.objects import ObjectReference
 from hami_core.model import HealthChange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from hami_core.agent.kubelet import KubeletLink
+    from hami_core.agent.cdi import SpecFolder
+    from hami_core.agent.kubelet import Binder, KubeletLink
     from hami_core.agent.reconcile import Reconciler
     from hami_core.agent.registration import NodeWriter
     from hami_core.agent.vendor import Vendor
     from hami_core.kube.events import EventRecorder
-    from hami_core.model import Device
+    from hami_core.model import Advertisement, Device, Preference
 
 log = structlog.get_logger(__name__)
 
@@ -45,6 +48,7 @@ class NodeDevices:
         core: Receives the devices, and serves the kubelet's calls.
         link: Registers endpoints with the kubelet.
         endpoints: One endpoint for each offered resource; this class fills it.
+        specs: The CDI folder.
         plugin_dir: The kubelet's device-plugin folder.
         health_s: Interval at which health is read.
 
@@ -62,6 +66,7 @@ class NodeDevices:
         core: Reconciler,
         link: KubeletLink,
         endpoints: dict[str, Endpoint],
+        specs: SpecFolder,
         plugin_dir: Path,
         health_s: float,
     ) -> None:
@@ -75,6 +80,8 @@ class NodeDevices:
         self._plugin_dir = plugin_dir
         self._health_s = health_s
         self._not_offered: dict[str, str] = {}
+        self._native = {vendor.name: NativeSlots(vendor.name, specs, lambda: core.serial) for vendor in vendors}
+        self._native_resources: dict[str, set[str]] = {vendor.name: set() for vendor in vendors}
 
     # --- discovering, offering ---------------------------------------------------------------------------------------
 
@@ -118,14 +125,41 @@ class NodeDevices:
         vendor.default_env = dict(advertised.env)
         self._core.devices.update({device.id: device for device in devices})
         for resource, slots in advertised.slots.items():
-            endpoint = self._endpoints.get(resource)
-            if endpoint is None:
-                endpoint = self._endpoints[resource] = Endpoint(self._plugin_dir, resource, self._core)
-                self._link.endpoints = (*self._link.endpoints, endpoint)
-            if endpoint.offer.set(slots):
-                log.info("slots offered", resource=resource, slots=len(slots), healthy=endpoint.offer.healthy)
+            self._offer(resource, slots, self._core, advertised.preference)
+        await self._advertise_native(vendor, advertised)
         self._node.want(advertised.annotations, advertised.labels)
         self._core.wake()
+
+    async def _advertise_native(self, vendor: Vendor, advertised: Advertisement) -> None:
+        """Offer what the kubelet hands out by itself. A resource whose slots are all gone is offered without slots."""
+        native = self._native[vendor.name]
+        try:
+            await asyncio.to_thread(native.offer, advertised.native)
+        except OSError as error:
+            log.warning("can't write the CDI specs of native slots; they stay as they are", error=str(error))
+            return
+        for resource in {*advertised.native, *self._native_resources[vendor.name]}:
+            own = advertised.native.get(resource, {})
+            slots = {slot: (one.healthy, one.numa) for slot, one in own.items()}
+            cards = {slot: one.device for slot, one in own.items()}
+            self._offer(resource, slots, native, advertised.preference, cards)
+            self._native_resources[vendor.name].add(resource)
+
+    def _offer(
+        self,
+        resource: str,
+        slots: Mapping[str, tuple[bool, int]],
+        binder: Binder,
+        preference: Preference,
+        cards: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        endpoint = self._endpoints.get(resource)
+        if endpoint is None:
+            endpoint = self._endpoints[resource] = Endpoint(self._plugin_dir, resource, binder)
+            self._link.endpoints = (*self._link.endpoints, endpoint)
+        endpoint.offer.preference, endpoint.offer.cards = preference, cards
+        if endpoint.offer.set(slots):
+            log.info("slots offered", resource=resource, slots=len(slots), healthy=endpoint.offer.healthy)
 
     # --- health ------------------------------------------------------------------------------------------------------
 

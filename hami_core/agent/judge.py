@@ -16,10 +16,10 @@ from hami_core.placement.pod_usage import uses
 from hami_core.wire import env
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hami_core.kube.objects import Container
-    from hami_core.model import ContainerSlices, Device, Slice
+    from hami_core.model import ContainerSlices, Device, MigPlacement, Slice
     from hami_core.placement.pod_usage import Use
 
 
@@ -70,7 +70,7 @@ def misfit(claim: Claim, holders: Sequence[Claim], devices: Mapping[str, Device]
         if device is None:
             return f"device {card} of its allocation is not on this node"
         beside = [(label, use) for label, use in all_uses if use.device_id == card and use is not mine]
-        problem = _card_misfit(device, mine, [use for _, use in beside])
+        problem = _card_misfit(device, mine, [use for _, use in beside]) or _place_misfit(card, claim, holders)
         if problem:
             names = ", ".join(sorted({label for label, _ in beside})) or "nobody"
             return f"its allocation does not fit on device {card}: {problem} (held by {names})"
@@ -93,6 +93,23 @@ def _card_misfit(device: Device, mine: Use, beside: Sequence[Use]) -> str:
     if beside and device.cores == 100 and 100 in (mine.cores, *(use.cores for use in beside)):
         return "one of the pods has the device to itself (100 % of its cores)"
     return ""
+
+
+def _place_misfit(card: str, claim: Claim, holders: Sequence[Claim]) -> str:
+    """Why an instance of the claim can't lie on a card: its place overlaps that of another pod's."""
+    others = [place for holder in holders if holder.uid != claim.uid for place in _places(card, holder)]
+    for mine in _places(card, claim):
+        for other in others:
+            if mine.start < other.start + other.size and other.start < mine.start + mine.size:
+                return f"the place of its MIG instance, {mine.start} to {mine.start + mine.size - 1}, is taken"
+    return ""
+
+
+def _places(card: str, claim: Claim) -> Iterator[MigPlacement]:
+    for container in claim.containers:
+        for piece in container.slices:
+            if piece.device_id == card and piece.mig_placement is not None:
+                yield piece.mig_placement
 
 
 def is_whole(slices: Sequence[Slice], claim: Claim, holders: Iterable[Claim], devices: Mapping[str, Device]) -> bool:

@@ -12,6 +12,7 @@ import contextlib
 import os
 import time
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import grpc
@@ -21,6 +22,7 @@ from grpc import aio
 from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.agent.proto import deviceplugin_pb2_grpc as services
 from hami_core.errors import ConfigError, DeviceError
+from hami_core.model import Preference
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -61,7 +63,11 @@ class Binder(Protocol):
     """Decides the answers to Allocate and PreStartContainer."""
 
     async def allocate(self, resource: str, slot_ids: Sequence[str]) -> api.ContainerAllocateResponse:
-        """Answer for one container, from memory except in `serial` mode. Never fails."""
+        """Answer for one container, from memory except in `serial` mode.
+
+        Raises:
+            Refused: A slot is not offered. With bookings it never fails, since the pod gets its reason later.
+        """
         ...
 
     async def prestart(self, resource: str, slot_ids: Sequence[str]) -> None:
@@ -71,9 +77,17 @@ class Binder(Protocol):
 
 @dataclass(slots=True)
 class Offer:
-    """The offered slots of one resource. Every change or `nudge` goes to all watching streams at once."""
+    """The offered slots of one resource. Every change or `nudge` goes to all watching streams at once.
+
+    Attributes:
+        slots: The slots.
+        preference: Which free slots the kubelet should hand out first.
+        cards: The card of a slot, if its id does not say so.
+    """
 
     slots: Slots = field(default_factory=dict)
+    preference: Preference = Preference.DISTRIBUTED
+    cards: Mapping[str, str] = field(default_factory=dict)
     revision: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
 
@@ -109,20 +123,36 @@ def card_of(slot_id: str) -> str:
     return head if head and tail.isdigit() else slot_id
 
 
-def choose_slots(available: Sequence[str], must: Sequence[str], size: int) -> list[str]:
-    """Choose slots: first the required ones, then one from each card in turn, starting with the emptiest card.
+def choose_slots(
+    available: Sequence[str],
+    must: Sequence[str],
+    size: int,
+    preference: Preference = Preference.DISTRIBUTED,
+    cards: Mapping[str, str] = MappingProxyType({}),
+) -> list[str]:
+    """Choose slots: first the required ones, then by `hami_core.model.Preference`.
 
-    The slots do not decide which card a container gets; its booking does. Spreading them over the cards keeps the
-    kubelet's count of free slots by NUMA node close to the bookings.
+    Of a resource with bookings, the booking decides which card a container gets, and not its slots. Spreading these
+    over the cards keeps the kubelet's count of free slots by NUMA node close to the bookings.
+
+    Args:
+        available: Free slots.
+        must: Slots that must be chosen.
+        size: How many are wanted.
+        preference: Which come first.
+        cards: The card of a slot, if its id does not say so.
     """
     chosen = list(dict.fromkeys(must))[:size]
     by_card: dict[str, list[str]] = {}
     for slot in sorted(set(available) - set(chosen), key=_slot_order):
-        by_card.setdefault(card_of(slot), []).append(slot)
-    cards = sorted(by_card, key=lambda card: (-len(by_card[card]), card))
-    while len(chosen) < size and cards:
-        chosen += [by_card[card].pop(0) for card in cards][: size - len(chosen)]
-        cards = [card for card in cards if by_card[card]]
+        by_card.setdefault(cards.get(slot) or card_of(slot), []).append(slot)
+    if preference is Preference.PACKED:
+        emptiest = sorted(by_card.values(), key=len)
+        return (chosen + [slot for slots in emptiest for slot in slots])[:size]
+    order = sorted(by_card, key=lambda card: (-len(by_card[card]), card))
+    while len(chosen) < size and order:
+        chosen += [by_card[card].pop(0) for card in order][: size - len(chosen)]
+        order = [card for card in order if by_card[card]]
     return chosen
 
 
@@ -163,18 +193,27 @@ class SlotService(services.DevicePluginServicer):
     async def GetPreferredAllocation(
         self, request: api.PreferredAllocationRequest, context: Any
     ) -> api.PreferredAllocationResponse:
-        """Answer for each container of the request."""
+        """Answer for each container of the request. With an empty answer the kubelet decides."""
+        offer = self._offer
+        if offer.preference is Preference.NONE:
+            return api.PreferredAllocationResponse()
         answers = [
             api.ContainerPreferredAllocationResponse(
-                deviceIDs=choose_slots(r.available_deviceIDs, r.must_include_deviceIDs, r.allocation_size)
+                deviceIDs=choose_slots(
+                    r.available_deviceIDs, r.must_include_deviceIDs, r.allocation_size, offer.preference, offer.cards
+                )
             )
             for r in request.container_requests
         ]
         return api.PreferredAllocationResponse(container_responses=answers)
 
     async def Allocate(self, request: api.AllocateRequest, context: Any) -> api.AllocateResponse:
-        """Answer each container of the request; see `Binder.allocate`. Never fails."""
-        answers = [await self._binder.allocate(self._resource, r.devices_ids) for r in request.container_requests]
+        """Answer each container of the request; see `Binder.allocate`."""
+        answers = []
+        try:
+            answers = [await self._binder.allocate(self._resource, r.devices_ids) for r in request.container_requests]
+        except Refused as refusal:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(refusal))
         return api.AllocateResponse(container_responses=answers)
 
     async def PreStartContainer(

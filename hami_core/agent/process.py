@@ -105,7 +105,7 @@ class Agent:
         self.health = Health()
         self._api = api
         self._informer = Informer(api, PODS, field_selector=f"spec.nodeName={settings.node_name}")
-        store = RecordStore(settings.state_dir)
+        store, specs = RecordStore(settings.state_dir), SpecFolder(settings.cdi_dir)
         cdi_check = CdiCheck(settings.proc_dir, store.expected_mount)
         no_cdi = NoCdiMarker(settings.state_dir, options.boot_id)
         may_switch = settings.serial == "auto"
@@ -117,7 +117,7 @@ class Agent:
             vendors=self.vendors,
             reader=CheckpointReader(settings.kubelet_plugin_dir, resources),
             store=store,
-            specs=SpecFolder(settings.cdi_dir),
+            specs=specs,
             pods=pods,
             authority=self._authority,
             actions=self.actions,
@@ -138,6 +138,7 @@ class Agent:
             core=self.core,
             link=self.link,
             endpoints=self.endpoints,
+            specs=specs,
             plugin_dir=settings.kubelet_plugin_dir,
             health_s=settings.health_interval,
         )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_core.agent.judge import Claim, is_whole, misfit
-from hami_core.model import ContainerKind, ContainerSlices, Device, MigProfile, Slice
+from hami_core.model import ContainerKind, ContainerSlices, Device, MigPlacement, MigProfile, Slice
 
 APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
 CARD = Device("c0", 0, 4, 1000, 100, "T", "F")
@@ -139,3 +139,17 @@ def test_a_device_that_is_not_offered_admits_no_pod():
 def test_claims_are_ordered_by_epoch_then_uid():
     order = sorted([claim("b", epoch=1), claim("a", epoch=1), claim("z", epoch=2)], key=lambda c: c.order)
     assert [c.uid for c in order] == ["z", "a", "b"]
+
+
+def test_two_instances_never_share_a_place():
+    def part(start, size):
+        piece = Slice("c0", "F", 100, 15, mig_profile="1g", mig_placement=MigPlacement(start, size))
+        return ContainerSlices("x", APP, (piece,))
+
+    card = {"c0": replace(CARD, slots=7, mig_profiles=(MigProfile("1g.10gb", 100, 15, 1, ()),))}
+    assert not misfit(claim("a", part(2, 2)), [claim("b", part(0, 2)), claim("c", part(4, 4))], card)
+    text = misfit(claim("a", part(3, 1)), [claim("b", part(2, 2))], card)
+    assert (
+        text
+        == "its allocation does not fit on device c0: the place of its MIG instance, 3 to 3, is taken (held by ns/b)"
+    )
