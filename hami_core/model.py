@@ -266,6 +266,30 @@ class MigPlacement:
 
 
 @dataclass(frozen=True, slots=True)
+class MigInstance:
+    """A MIG instance that a node agent made.
+
+    Attributes:
+        card: UUID of the card.
+        placement: Where it lies on the card.
+        uuid: UUID of the MIG device.
+        gpu_instance_id: The driver's id of the GPU instance, which may be 0.
+        compute_instance_id: The driver's id of the compute instance, which may be 0.
+
+    Example:
+        >>> made = MigInstance("GPU-a", MigPlacement(4, 4), "MIG-b", gpu_instance_id=1, compute_instance_id=0)
+        >>> made.placement.start
+        4
+    """
+
+    card: str
+    placement: MigPlacement
+    uuid: str
+    gpu_instance_id: int
+    compute_instance_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class MigProfile:
     """A MIG profile that a card offers.
 
@@ -824,6 +848,8 @@ class ContainerEdits:
         region: Files (name → content) that the agent mounts read-write at ``region_path``. The agent makes them once,
             with mode 0666, and never rewrites them while the container's record exists.
         region_path: Folder in the container; empty: no such folder.
+        mig_instances: The MIG instances that were made for the container. The agent writes their ids into the pod's
+            annotation ``hami.io/vgpu-mig-allocations``, for people and dashboards.
 
     Example:
         >>> edits = ContainerEdits(env={"ACME_MEMORY_MIB": "8192"}, device_nodes=(DeviceNode("/dev/acme0"),))
@@ -839,6 +865,7 @@ class ContainerEdits:
     limits_path: str = ""
     region: Mapping[str, bytes] = field(default_factory=_empty)
     region_path: str = ""
+    mig_instances: tuple[MigInstance, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

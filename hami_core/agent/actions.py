@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hami_core.kube.objects import Pod
+    from hami_core.model import MigInstance
 
 
 class Actions(Protocol):
@@ -41,5 +44,14 @@ class Actions(Protocol):
         Args:
             pod: The pod.
             well: Whether its containers got what its allocation says.
+        """
+        ...
+
+    def tell_instances(self, pod: Pod, made: Mapping[str, tuple[MigInstance, ...]]) -> None:
+        """Write the ids of MIG instances into the pod's annotation, if it lacks them.
+
+        Args:
+            pod: The pod.
+            made: The instances of each container, by name.
         """
         ...

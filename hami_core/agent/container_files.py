@@ -158,7 +158,9 @@ class ContainerFiles:
             if record.serial and (problem := self._mismatch(record, edits)):
                 self._refuse_and_evict(record, problem)
                 return
-            await self._on_disk(self._write_files, fresh, edits, vendor.kind, after_reboot)
+            fresh = msgspec.structs.replace(fresh, mig_instances=edits.mig_instances)
+            rewrite = after_reboot or fresh.mig_instances != record.mig_instances
+            await self._on_disk(self._write_files, fresh, edits, vendor.kind, after_reboot, rewrite)
             # The other vendor's agent also writes first and then looks. So at least one of the two sees the conflict.
             if problem := await asyncio.to_thread(self._conflict, record, edits):
                 await self._on_disk(self._specs.remove, record.name)
@@ -204,13 +206,13 @@ class ContainerFiles:
         async with self._writers:
             await asyncio.to_thread(work, *arguments)
 
-    def _write_files(self, record: Record, edits: ContainerEdits, kind: str, after_reboot: bool) -> None:
+    def _write_files(self, record: Record, edits: ContainerEdits, kind: str, after_reboot: bool, rewrite: bool) -> None:
         # In serial mode the limits file is the barrier, so it is written after the region.
         if edits.region_path:
             self._store.write_region(record, edits.region, after_reboot=after_reboot)
         if edits.limits_path:
             self._store.write_limits(record, edits.limits)
-        if after_reboot:
+        if rewrite:
             self._store.write(record)
         if record.marked:
             self._store.write_mark(record)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from hami_core import clock as wall
+from hami_core.agent.mig_ids import MigIds
 from hami_core.kube.events import reference
 from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import PODS, ApiError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from hami_core.kube.events import EventRecorder
     from hami_core.kube.objects import Pod
     from hami_core.kube.port import KubeApi
+    from hami_core.model import MigInstance
 
 log = structlog.get_logger(__name__)
 
@@ -54,6 +56,7 @@ class PodActions:
         self._recorder = recorder
         self._endpoints = endpoints
         self._finisher = finisher
+        self._mig_ids = MigIds(api)
         self._clock = clock
         self._misfits: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -102,6 +105,10 @@ class PodActions:
         self.warn(pod, "DevicesEvicted", f"deleted: {why}")
         self.evicted += 1
         self._spawn(self._delete(pod))
+
+    def tell_instances(self, pod: Pod, made: Mapping[str, tuple[MigInstance, ...]]) -> None:
+        """See `MigIds.write`."""
+        self._mig_ids.write(pod, made)
 
     async def _touch(self, pod: Pod) -> None:
         await self._annotate(pod, {TOUCH_KEY: wall.now().isoformat(timespec="milliseconds")})

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from hami_core.agent.pods import PodIndex
     from hami_core.agent.records import Record, RecordStore
     from hami_core.agent.vendor import Vendor
-    from hami_core.model import Device
+    from hami_core.model import Device, MigInstance
 
 log = structlog.get_logger(__name__)
 
@@ -299,6 +299,7 @@ class Reconciler:
         for claim in sorted(self._claims(waiting), key=lambda c: c.order):
             self._admit(claim, waiting[claim.uid])
         self._finish_binds(entries)
+        self._tell_instances()
 
     def _claims(self, waiting: Mapping[str, Sequence[tuple[Entry, str]]]) -> list[Claim]:
         """The claims of waiting pods. Pods without a valid allocation are refused."""
@@ -355,3 +356,15 @@ class Reconciler:
                 found = (self._refusals.of((pod.uid, *place)) for place in wanted)
                 refused = any(refusal is not None and refusal.final for refusal in found)
                 self._actions.finish_bind(pod, well=is_known and not refused)
+
+    def _tell_instances(self) -> None:
+        """Have the ids of MIG instances written to the pods that lack them."""
+        made: dict[str, dict[str, tuple[MigInstance, ...]]] = {}
+        for record in self.records.values():
+            if record.mig_instances and not record.gone:
+                own = made.setdefault(record.pod_uid, {})
+                own[record.container] = own.get(record.container, ()) + record.mig_instances
+        for uid, of_containers in made.items():
+            pod = self._pods.get(uid)
+            if pod is not None and not pod.is_terminal:
+                self._actions.tell_instances(pod, of_containers)

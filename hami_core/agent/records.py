@@ -17,7 +17,7 @@ import structlog
 
 from hami_core.agent import files
 from hami_core.agent.serial import SerialFolders
-from hami_core.model import ContainerKind, ContainerRef, ContainerSlices, Mount, Slice
+from hami_core.model import ContainerKind, ContainerRef, ContainerSlices, MigInstance, Mount, Slice
 from hami_core.wire import env
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         created: Unix seconds.
         gone: The pod is gone from API server and checkpoint. Only `release` and deletion are left to do.
         serial: Given in `serial` mode. Limits and region are in the folder that Allocate mounted; there is no spec.
+        mig_instances: The MIG instances that the vendor made for the container.
         marked: The spec mounts the record's mark. Older agents, which made no marks, left this field out.
     """
 
@@ -87,6 +88,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     gone: bool = False
     serial: bool = False
     marked: bool = False
+    mig_instances: tuple[MigInstance, ...] = ()
     version: int = VERSION
 
     @property

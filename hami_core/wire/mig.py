@@ -12,9 +12,9 @@ from hami_core.model import MigPlacement
 from hami_core.wire import jsontext, keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from hami_core.model import Allocation, Slice
+    from hami_core.model import Allocation, MigInstance, Slice
 
 _Index = Annotated[int, msgspec.Meta(ge=0, le=4096)]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
@@ -72,6 +72,7 @@ class _Entry(msgspec.Struct, omit_defaults=True):
     computeInstanceID: _Index | None = None  # noqa: N815
 
 
+_IDS = ("migUUID", "gpuInstanceID", "computeInstanceID")
 _ENTRIES = msgspec.json.Decoder(list[_Entry] | None)
 
 
@@ -125,6 +126,34 @@ def decode_reservations(text: str, *, key: str = keys.MIG_ALLOCATIONS) -> tuple[
             )
         )
     return tuple(reservations)
+
+
+def with_ids(text: str, made: Mapping[int, Sequence[MigInstance]], *, key: str = keys.MIG_ALLOCATIONS) -> str:
+    """Add the ids of instances that were made to the reservations that they are for.
+
+    Everything else stays as it is, also fields that are unknown here.
+
+    Args:
+        text: The annotation.
+        made: The instances of each container, by the container's position in the pod.
+        key: The annotation's key, for errors.
+
+    Returns:
+        The new annotation; ``text`` itself if it has all ids already.
+
+    Raises:
+        WireError: The text is malformed, as in `decode_reservations`.
+    """
+    changed = False
+    rows = msgspec.json.decode(text) if text else []
+    for row, reservation in zip(rows or [], decode_reservations(text, key=key), strict=True):
+        place = reservation.gpu_uuid, reservation.placement
+        own = next((m for m in made.get(reservation.container_index, ()) if (m.card, m.placement) == place), None)
+        if own is not None:
+            ids = (own.uuid, own.gpu_instance_id, own.compute_instance_id)
+            changed |= ids != (reservation.mig_uuid, reservation.gpu_instance_id, reservation.compute_instance_id)
+            row.update(zip(_IDS, ids, strict=True))
+    return jsontext.encode(rows) if changed else text
 
 
 def reservations(allocation: Allocation) -> tuple[MigReservation, ...]:

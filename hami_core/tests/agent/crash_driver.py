@@ -75,7 +75,7 @@ class World:
     async def live(self, boot: str, done) -> Reconciler:
         node = self.node
         informer = Informer(node.api, PODS)
-        actions = RecordedActions(BindFinisher(node.api, lambda: None, [FAMILY]))
+        actions = RecordedActions(BindFinisher(node.api, lambda: None, [FAMILY]), node.api)
         actions.nudge = lambda resource: None
         core = Reconciler(
             vendors=[Vendor(node.vendor)],

@@ -14,13 +14,14 @@ from hami_core.agent.bind_finisher import BindFinisher
 from hami_core.agent.cdi import SpecFolder
 from hami_core.agent.identity import CheckpointReader
 from hami_core.agent.kubelet import Endpoint, KubeletLink
+from hami_core.agent.mig_ids import MigIds
 from hami_core.agent.pods import PodIndex
 from hami_core.agent.reconcile import Reconciler
 from hami_core.agent.records import RecordStore
 from hami_core.agent.vendor import Vendor
 from hami_core.agent.watch import watch_folder
 from hami_core.kube.informer import Informer
-from hami_core.kube.port import NODES, PODS
+from hami_core.kube.port import NODES, PODS, KubeApi
 from hami_core.model import (
     Advertisement,
     ContainerEdits,
@@ -106,8 +107,9 @@ class Acme:
 class RecordedActions:
     """Records the agent's actions instead of performing them."""
 
-    def __init__(self, finisher: BindFinisher) -> None:
+    def __init__(self, finisher: BindFinisher, api: KubeApi) -> None:
         self.finisher = finisher
+        self.mig_ids = MigIds(api)
         self.refusals: list[tuple[str, str, str]] = []
         self.touched: list[str] = []
         self.unfit: set[str] = set()
@@ -136,6 +138,9 @@ class RecordedActions:
         self.finisher.finish(pod, well=well)
         (self.complete if well else self.hopeless).append(pod.key)
 
+    def tell_instances(self, pod, made):
+        self.mig_ids.write(pod, made)
+
     def nudge(self, resource):
         self.nudged += 1
         self.endpoints[resource].offer.nudge()
@@ -156,7 +161,7 @@ class Agent:
         n = self.node
         self.vendor = Vendor(n.vendor)
         nodes = Informer(n.api, NODES)
-        self.actions = RecordedActions(BindFinisher(n.api, lambda: nodes.store.get("n1"), [FAMILY]))
+        self.actions = RecordedActions(BindFinisher(n.api, lambda: nodes.store.get("n1"), [FAMILY]), n.api)
         authority = Authority("n1", {"ACME": FAMILY}, (KEY.public_key(),), self.policy)
         informer = Informer(n.api, PODS)
         self.pods = PodIndex(informer, lambda: self.core.wake())  # noqa: PLW0108 - made below

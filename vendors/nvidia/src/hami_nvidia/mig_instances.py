@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from hami_core import DeviceError, MigPlacement
+from hami_core import DeviceError, MigInstance, MigPlacement
 from hami_core.vendorkit.node import Intents, Owner
 from hami_nvidia.mig import overlap
 
@@ -60,15 +60,6 @@ class MigIntent:
         return MigPlacement(self.start, self.size)
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A MIG device that exists: its UUID and the driver's ids of the two instances."""
-
-    uuid: str
-    gpu_instance: int
-    compute_instance: int
-
-
 class MigInstances:
     """See the module's text.
 
@@ -83,7 +74,7 @@ class MigInstances:
         self._lock = threading.Lock()
         self._unowned: frozenset[str] = frozenset()
 
-    def ensure(self, card: str, profile: Profile, placement: MigPlacement, owner: Owner) -> Made:
+    def ensure(self, card: str, profile: Profile, placement: MigPlacement, owner: Owner) -> MigInstance:
         """Give a container its instance. Repeated for one container, it returns the same instance.
 
         Raises:
@@ -104,7 +95,7 @@ class MigInstances:
                 raise DeviceError(f"{_place(intent)} is kept until container {known.owner.container} is gone")
             return self._complete(intent, profile, there)
 
-    def _complete(self, intent: MigIntent, profile: Profile, there: Sequence[Instance]) -> Made:
+    def _complete(self, intent: MigIntent, profile: Profile, there: Sequence[Instance]) -> MigInstance:
         """Make what is missing of an intent's instance."""
         found = _of(intent, there)
         instance = self._driver.create(intent.card, profile.id, intent.placement) if found is None else found.id
@@ -116,7 +107,7 @@ class MigInstances:
         uuid = self._driver.devices(intent.card).get((instance, compute))
         if uuid is None:
             raise DeviceError(f"{_place(intent)}: the driver shows no MIG device of GPU instance {instance}")
-        return Made(uuid, instance, compute)
+        return MigInstance(intent.card, intent.placement, uuid, instance, compute)
 
     def release(self, owner: Owner) -> None:
         """Destroy the instances of a container that is gone. It may have none.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from hami_core import ContainerRef, DeviceNode, MigProfile, Slice
+    from hami_core import ContainerRef, DeviceNode, MigInstance, MigProfile, Slice
     from hami_nvidia.config import MigAllowance
     from hami_nvidia.nvml import Card, Nvml
     from hami_nvidia.nvml_mig import Profile
@@ -64,8 +64,8 @@ class MigNode:
             return (), 1, f"the card's MIG instances can't be read: {error}"
         return found, max((p.instances for p in profiles.values()), default=1), ""
 
-    def allocate(self, card: Card, piece: Slice, container: ContainerRef) -> list[DeviceNode]:
-        """Make the instance of one slice, unless it exists, and return the device nodes that give it to the container.
+    def allocate(self, card: Card, piece: Slice, container: ContainerRef) -> tuple[MigInstance, list[DeviceNode]]:
+        """Make the instance of one slice, unless it exists, and return it with its device nodes for the container.
 
         Raises:
             DeviceError: The slice is not planned as an instance, its profile is not allowed, or the driver refuses.
@@ -77,10 +77,10 @@ class MigNode:
         if piece.mig_placement not in profile.placements:
             raise DeviceError(f"card {card.uuid}: {piece.mig_profile} can't lie at {piece.mig_placement.start}")
         made = self._instances.ensure(card.uuid, profile, piece.mig_placement, _owner(container))
-        cap = _FIRST_CAP + _CAPS_PER_CARD * card.minor + _CAPS_PER_INSTANCE * made.gpu_instance
-        caps = (cap, cap + 1 + made.compute_instance)
+        cap = _FIRST_CAP + _CAPS_PER_CARD * card.minor + _CAPS_PER_INSTANCE * made.gpu_instance_id
+        caps = (cap, cap + 1 + made.compute_instance_id)
         names = [f"nvidia{card.minor}", *(f"nvidia-caps/nvidia-cap{number}" for number in caps)]
-        return [device_node(self._settings.dev_root, name) for name in names]
+        return made, [device_node(self._settings.dev_root, name) for name in names]
 
     def release(self, container: ContainerRef) -> None:
         """Destroy the instances of a container that is gone.

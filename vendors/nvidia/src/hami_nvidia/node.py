@@ -259,9 +259,11 @@ class NvidiaNode(Nvidia):
         if missing:
             raise DeviceError(f"card {missing[0]} is not on this node or does not answer")
         held = [(self._cards[piece.device_id], piece) for piece in slices]
-        nodes = [node for card, piece in held for node in self._mig.allocate(card, piece, container)]
+        made = [self._mig.allocate(card, piece, container) for card, piece in held]
+        nodes = [node for _, of_instance in made for node in of_instance]
         control = driver_files.control_nodes(self.settings.dev_root)
-        return container_edits.instance_edits(nodes, self._driver_files(), control)
+        edits = container_edits.instance_edits(nodes, self._driver_files(), control)
+        return replace(edits, mig_instances=tuple(instance for instance, _ in made))
 
     def _limits(self, held: Sequence[Slice], container: ContainerRef) -> Limits | None:
         resource = self._family.resources.priority
