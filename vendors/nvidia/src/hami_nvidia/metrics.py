@@ -37,7 +37,7 @@ HAMI: Final = (
     _gauge("hami_container_device_utilization_ratio", _UTILIZATION, *_SLICE),
     _gauge(
         "hami_mig_device_info",
-        "The MIG instance that a container has; always 1. There are no samples, since the agent gives no instances.",
+        "A MIG instance that a container has; always 1. The device UUID is the card's.",
         *_SLICE,
         "mig_uuid",
         "profile",

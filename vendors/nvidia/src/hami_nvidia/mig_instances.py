@@ -73,6 +73,7 @@ class MigInstances:
         self._intents = Intents(folder, MigIntent, WHAT)
         self._lock = threading.Lock()
         self._unowned: frozenset[str] = frozenset()
+        self._made: dict[MigIntent, MigInstance] = {}
 
     def ensure(self, card: str, profile: Profile, placement: MigPlacement, owner: Owner) -> MigInstance:
         """Give a container its instance. Repeated for one container, it returns the same instance.
@@ -107,7 +108,8 @@ class MigInstances:
         uuid = self._driver.devices(intent.card).get((instance, compute))
         if uuid is None:
             raise DeviceError(f"{_place(intent)}: the driver shows no MIG device of GPU instance {instance}")
-        return MigInstance(intent.card, intent.placement, uuid, instance, compute)
+        self._made[intent] = MigInstance(intent.card, intent.placement, uuid, instance, compute)
+        return self._made[intent]
 
     def release(self, owner: Owner) -> None:
         """Destroy the instances of a container that is gone. It may have none.
@@ -128,6 +130,34 @@ class MigInstances:
             self._driver.destroy(intent.card, found.id)
             log.info("MIG instance destroyed", card=intent.card, start=intent.start, id=found.id)
         self._intents.remove(intent)
+        self._made.pop(intent, None)
+
+    def made(self, owners: Collection[Owner]) -> dict[Owner, list[MigInstance]]:
+        """The instances that containers have. The driver is only asked about those made before the agent's start.
+
+        Args:
+            owners: The containers.
+
+        Raises:
+            DeviceError: A card does not answer, or the intents can't be read.
+        """
+        found: dict[Owner, list[MigInstance]] = {}
+        with self._lock:
+            for intent in self._intents.load():
+                if intent.owner in owners:
+                    known = self._made.get(intent) or self._look(intent)
+                    found.setdefault(intent.owner, []).extend([known] if known else [])
+        return found
+
+    def _look(self, intent: MigIntent) -> MigInstance | None:
+        there = _of(intent, self._driver.instances(intent.card))
+        if there is None or not there.compute:
+            return None
+        ids = there.id, there.compute[0]
+        uuid = self._driver.devices(intent.card).get(ids)
+        if uuid is not None:
+            self._made[intent] = MigInstance(intent.card, intent.placement, uuid, *ids)
+        return self._made.get(intent)
 
     def reconcile(self, live: Collection[Owner]) -> None:
         """Destroy instances whose container is unknown, after a crash.

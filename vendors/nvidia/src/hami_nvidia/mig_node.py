@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from hami_core import DeviceError
+from hami_core import DeviceError, Sample
 from hami_core.vendorkit.node import Owner
 from hami_nvidia import mig
 from hami_nvidia.driver import device_node
@@ -15,7 +15,7 @@ from hami_nvidia.modes import MIG_OFF, NO_PROFILES
 from hami_nvidia.nvml_mig import NvmlMig
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hami_core import ContainerRef, DeviceNode, MigInstance, MigProfile, Slice
@@ -49,6 +49,7 @@ class MigNode:
         self._allowances = allowances
         self._instances = MigInstances(self._driver, folder)
         self._settings = settings
+        self._slices: Mapping[str, tuple[Slice, ...]] = {}
 
     def _allowed(self, card: Card) -> dict[str, Profile]:
         return mig.allowed(card.name, self._allowances, self._driver.profiles(card.uuid))
@@ -103,6 +104,7 @@ class MigNode:
             slices: What they hold.
             cards: The cards that should be in MIG mode.
         """
+        self._slices = slices
         try:
             self._instances.reconcile({_owner(container) for container in records.values()})
         except DeviceError as error:
@@ -117,6 +119,50 @@ class MigNode:
                     log.info("MIG mode is on", card=uuid)
             except DeviceError as error:
                 log.warning("MIG mode can't be turned on", card=uuid, error=str(error))
+
+    def samples(self, records: Mapping[str, ContainerRef]) -> list[Sample]:
+        """``hami_mig_device_info`` of every instance that a container has, from what the agent made.
+
+        HAMi reads it from the pods' annotations, which tenants can edit. A container is listed from the next `tend` on.
+
+        Args:
+            records: Live containers by record id.
+        """
+        owners = {record_id: _owner(ref) for record_id, ref in records.items() if self._holds_instances(record_id)}
+        if not owners:
+            return []
+        try:
+            made = self._instances.made(frozenset(owners.values()))
+        except DeviceError as error:
+            log.warning("MIG instances can't be listed", error=str(error))
+            return []
+        return [
+            Sample("hami_mig_device_info", labels, 1.0)
+            for record_id, owner in owners.items()
+            for labels in _labels(records[record_id], self._slices[record_id], made.get(owner, ()))
+        ]
+
+    def _holds_instances(self, record_id: str) -> bool:
+        return any(piece.mig_profile for piece in self._slices.get(record_id, ()))
+
+
+def _labels(container: ContainerRef, slices: Sequence[Slice], made: Sequence[MigInstance]) -> Iterator[dict[str, str]]:
+    """HAMi's labels. The index is the slice's position in the container's list, as in the pod's annotation."""
+    by_place = {(one.card, one.placement): one for one in made}
+    for index, piece in enumerate(slices):
+        one = by_place.get((piece.device_id, piece.mig_placement)) if piece.mig_placement else None
+        if one is not None:
+            yield {
+                "namespace": container.namespace,
+                "pod": container.pod,
+                "container": container.container,
+                "vdevice_index": str(index),
+                "device_uuid": one.card,
+                "mig_uuid": one.uuid,
+                "profile": piece.mig_profile,
+                "gpu_instance_id": str(one.gpu_instance_id),
+                "compute_instance_id": str(one.compute_instance_id),
+            }
 
 
 def _owner(container: ContainerRef) -> Owner:

@@ -370,6 +370,7 @@ class NvidiaNode(Nvidia):
         return [
             *monitor.host_samples(self.nvml, cards, self._node.name, oversubscribed, legacy=legacy),
             *containers,
+            *self._mig.samples(records),
             *self._region_updater.samples(self._node.name, records),
         ]
 

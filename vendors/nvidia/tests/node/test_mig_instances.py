@@ -16,7 +16,7 @@ from hami_nvidia.nvml_mig import NvmlMig
 
 from hami_core import ContainerKind, ContainerRef, DeviceError, MigPlacement, Slice
 
-FAMILIES = ("a100", "a100-40g", "h100", "h200")
+FAMILIES = ("a100", "a100-40g", "h100", "h200", "b200")
 REF = ContainerRef("uid-1", "default", "pod", "main", ContainerKind.APP)
 
 AGENTS = """
@@ -339,3 +339,37 @@ def test_mig_mode_is_turned_on_where_nobody_uses_the_card(node, state):
     assert not made.nvml.modes(second.id).mig, "a container has it"
     made.tend({}, {}, {})
     assert [d.healthy for d in made.discover()] == [True, True]
+
+
+# --- metrics -------------------------------------------------------------------------------------------------------
+
+
+def test_instances_are_measured_with_hamis_labels_also_after_a_restart(mig_node, node):
+    made, card, driver = mig_node
+    slices = (piece(card, "1g.", 6, 1), piece(card, "3g.", 0, 4))
+    edits = made.allocate(slices, REF)
+    records, held = {"r": REF}, {"r": slices}
+
+    def samples(side):
+        return [s.labels for s in side.metrics(records, {}) if s.name == "hami_mig_device_info"]
+
+    assert samples(made) == []
+    made.tend(records, held, {})
+    found = samples(made)
+    assert [(s["vdevice_index"], s["profile"]) for s in found] == [("0", "1g.10gb"), ("1", "3g.40gb")]
+    for labels, instance in zip(found, edits.mig_instances, strict=True):
+        assert (labels["namespace"], labels["pod"], labels["container"]) == ("default", "pod", "main")
+        assert labels["device_uuid"] == card.id
+        assert labels["mig_uuid"] == instance.uuid
+        assert labels["gpu_instance_id"] == str(instance.gpu_instance_id)
+        assert labels["compute_instance_id"] == str(instance.compute_instance_id)
+    assert {instance.uuid for instance in edits.mig_instances} == set(driver.devices(card.id).values())
+    (spec,) = (s for s in made.metric_specs if s.name == "hami_mig_device_info")
+    assert {*spec.labels} == {*found[0]}
+
+    restarted = node(operating_mode="mig")
+    restarted.discover()
+    restarted.tend(records, held, {})
+    assert samples(restarted) == found
+    restarted.release(REF)
+    assert samples(restarted) == []
