@@ -122,7 +122,7 @@ def test_models_match_as_parts_of_a_cards_name(case: dict[str, str | None]) -> N
     assert tuple(found) == (wanted[0] if wanted else ())
 
 
-@pytest.mark.parametrize("model", ["a100", "h100", "h200"])
+@pytest.mark.parametrize("model", ["a100", "h100", "h200", "b200"])
 def test_simulated_cards_have_the_places_of_the_table(model: str) -> None:
     rows = _sim_profiles.model(model)["mig_profiles"]
     table = value("vendors/mig.nvmlPlacementsByFamily")["A100/H100/H200/B200-class"]

@@ -18,7 +18,7 @@ SIM = Path(__file__).resolve().parents[2] / "sim"
 
 
 @pytest.mark.parametrize(
-    "name", [f"{m}x{n}" for m in ("a100", "a100-40g", "h100", "h200", "l40s", "t4") for n in (1, 2, 4, 8)]
+    "name", [f"{m}x{n}" for m in ("a100", "a100-40g", "b200", "h100", "h200", "l40s", "t4") for n in (1, 2, 4, 8)]
 )
 def test_every_built_in_profile_makes_a_state(tmp_path, name):
     sim.create(tmp_path / "s", name)
@@ -120,7 +120,7 @@ def test_bad_profiles_name_the_place(tmp_path, content, message):
 
 def test_unknown_name_lists_the_models(tmp_path):
     with pytest.raises(
-        sim.ProfileError, match=r"unknown profile 'b9000x2': use .*a100, a100-40g, h100, h200, l40s, t4"
+        sim.ProfileError, match=r"unknown profile 'b9000x2': use .*a100, a100-40g, b200, h100, h200, l40s, t4"
     ):
         sim.create(tmp_path / "s", "b9000x2")
 

@@ -1,0 +1,1 @@
+Simulated cards: `b200`, with its MIG profiles and places.
