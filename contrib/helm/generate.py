@@ -100,6 +100,22 @@ TYPES: dict[str, dict[str, Any]] = {
             "required": ["commonWord", "resourceName", "memoryAllocatable"],
         },
     },
+    "list:mig": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "models": {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}},
+                "profiles": {
+                    "type": "array",
+                    "minItems": 1,
+                    "items": {"type": "string", "pattern": "^[1-9][0-9]?g[.][^ ]+$"},
+                },
+            },
+            "required": ["models", "profiles"],
+            "additionalProperties": False,
+        },
+    },
     "word": {"type": "string", "pattern": "^([A-Za-z0-9]([-A-Za-z0-9._/:@]*[A-Za-z0-9])?)?$"},
     "time": {"type": "string", "pattern": r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[-+][0-9]{2}:[0-9]{2}))?$"},
     "interval": {"type": "string", "pattern": "^([0-9]+(ms|[smhdwy]))*$"},

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from hami_ascend.config import CHIPS, AscendConfig
+from hami_nvidia.config import NvidiaConfig
 
 from hami_core.compatibility import HAMI
 from hami_core.errors import ConfigError
@@ -318,6 +319,18 @@ def test_further_value_of_a_vendor_reaches_the_device_config(vendor, key, value,
         assert served(objects) == names_of(objects)
 
 
+def test_hamis_list_of_mig_profiles_reaches_the_device_config():
+    assert device_config(made())["nvidia"]["migProfileAllowlist"] == []
+    given = [
+        {"models": ["A100-SXM4-40GB", "A100-PCIE-40GB"], "profiles": ["1g.5gb", "7g.40gb"]},
+        {"models": ["H100"], "profiles": ["1g.10gb+me"]},
+    ]
+    found = device_config(made(values={"devices": {"nvidia": {"migProfileAllowlist": copy.deepcopy(given)}}}))
+    assert found["nvidia"]["migProfileAllowlist"] == given
+    (first, second) = NvidiaConfig.model_validate(found["nvidia"]).mig_profile_allowlist
+    assert (first.models, second.profiles) == (("A100-SXM4-40GB", "A100-PCIE-40GB"), ("1g.10gb+me",))
+
+
 @pytest.mark.parametrize("of_all", [{}, {"runtimeClassName": "ascend", "overwriteEnv": True}])
 def test_ascends_chips_in_the_values_are_those_of_its_package(of_all):
     given = {"devices": {"ascend": {"enabled": True}}, "scheduler": {}}
@@ -339,6 +352,8 @@ def snake(key):
         ("devices.iluvatar.configs[0].chipName=BI-V200", r"devices\.iluvatar\.configs.*commonWord"),
         ("devices.mthreads.memoryPerCard={}", r"devices\.mthreads\.memoryPerCard"),
         ("devices.mthreads.memoryPerCard=0", r"devices\.mthreads\.memoryPerCard"),
+        ("devices.nvidia.migProfileAllowlist[0].models={A100}", r"devices\.nvidia\.migProfileAllowlist.*profiles"),
+        ("devices.nvidia.migProfileAllowlist[0]=1g.5gb", r"devices\.nvidia\.migProfileAllowlist"),
         ("devices.hygon.memoryFactor=0", r"devices\.hygon\.memoryFactor"),
         ("devices.metax.resourceCountName=gpu", r"devices\.metax\.resourceCountName"),
     ],

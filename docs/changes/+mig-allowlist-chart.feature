@@ -1,0 +1,1 @@
+The chart takes HAMi's `devices.nvidia.migProfileAllowlist`.
