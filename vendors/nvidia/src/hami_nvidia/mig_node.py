@@ -11,7 +11,7 @@ from hami_core.vendorkit.node import Owner
 from hami_nvidia import mig
 from hami_nvidia.driver import device_node
 from hami_nvidia.mig_instances import MigInstances
-from hami_nvidia.modes import MIG_OFF, NO_PROFILES
+from hami_nvidia.modes import MIG_LEFT_OFF, MIG_OFF, NO_PROFILES
 from hami_nvidia.nvml_mig import NvmlMig
 
 if TYPE_CHECKING:
@@ -54,16 +54,26 @@ class MigNode:
     def _allowed(self, card: Card) -> dict[str, Profile]:
         return mig.allowed(card.name, self._allowances, self._driver.profiles(card.uuid))
 
-    def offer(self, card: Card) -> tuple[tuple[MigProfile, ...], int, str]:
-        """The profiles of a card, how many instances it can have, and why it is not offered, if so."""
+    def slots(self, card: Card) -> int:
+        """How many instances a card can have at once, which is its number of slots.
+
+        A lost card keeps its number, since profiles are asked for once.
+        """
+        try:
+            return max((profile.instances for profile in self._allowed(card).values()), default=1)
+        except DeviceError:
+            return 1
+
+    def offer(self, card: Card) -> tuple[tuple[MigProfile, ...], str]:
+        """The profiles of a card, and why it is not offered, if so."""
         try:
             profiles = self._allowed(card)
             if not profiles or not card.modes.mig:
-                return (), 1, MIG_OFF if profiles else NO_PROFILES
-            found = mig.offers(profiles, self._instances.foreign(card.uuid))
+                off = MIG_OFF if self._settings.mig_enable else MIG_LEFT_OFF.format(card=card.uuid)
+                return (), off if profiles else NO_PROFILES
+            return mig.offers(profiles, self._instances.foreign(card.uuid)), ""
         except DeviceError as error:
-            return (), 1, f"the card's MIG instances can't be read: {error}"
-        return found, max((p.instances for p in profiles.values()), default=1), ""
+            return (), f"the card's MIG instances can't be read: {error}"
 
     def allocate(self, card: Card, piece: Slice, container: ContainerRef) -> tuple[MigInstance, list[DeviceNode]]:
         """Make the instance of one slice, unless it exists, and return it with its device nodes for the container.
@@ -109,6 +119,8 @@ class MigNode:
             self._instances.reconcile({_owner(container) for container in records.values()})
         except DeviceError as error:
             log.warning("MIG instances can't be looked after", error=str(error))
+        if not self._settings.mig_enable:
+            return
         held = {piece.device_id for pieces in slices.values() for piece in pieces}
         for uuid in cards.keys() - held:
             try:

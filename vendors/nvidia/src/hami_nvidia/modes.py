@@ -18,6 +18,9 @@ EXCLUSIVE_PROCESS: Final = 3
 _EXCLUSIVE: Final = {EXCLUSIVE_THREAD: "EXCLUSIVE_THREAD", EXCLUSIVE_PROCESS: "EXCLUSIVE_PROCESS"}
 
 MIG_OFF: Final = "MIG mode is off; the agent turns it on when no process and no container uses the card"
+MIG_LEFT_OFF: Final = (
+    "MIG mode is off, and HAMI_NVIDIA_MIG_ENABLE=false leaves it to the administrator: nvidia-smi -i {card} -mig 1"
+)
 NO_PROFILES: Final = "the card has no MIG profile that migProfileAllowlist names"
 NO_MPS: Final = "operating mode mps: cards are shared and limited as in hami-core; this agent starts no MPS server"
 

@@ -163,9 +163,9 @@ class NvidiaNode(Nvidia):
         whole = "" if mig else whole_only(card.modes)
         memory = int(total * scaling)
         offer: tuple[MigProfile, ...] = ()
-        slots = 1 if whole else self.options.split_count
+        slots = 1 if whole else self._mig.slots(card) if mig else self.options.split_count
         if mig and answers and not withheld:
-            offer, slots, withheld = self._mig.offer(card)
+            offer, withheld = self._mig.offer(card)
         return Device(
             id=card.uuid,
             index=card.index,

@@ -89,6 +89,8 @@ class NodeSettings(EnvironmentSettings):
     """Seconds after its last critical error until an answering card counts as recovered; 0: only after a restart."""
     turn_pages: bool = True
     """Containers with a core limit on one card take turns through a shared page; False: no page is mounted."""
+    mig_enable: bool = True
+    """Operating mode mig: turn on MIG mode of a card that nobody uses; False: never change a card's MIG mode."""
 
     @field_validator("driver_libraries", mode="before")
     @classmethod

@@ -341,6 +341,26 @@ def test_mig_mode_is_turned_on_where_nobody_uses_the_card(node, state):
     assert [d.healthy for d in made.discover()] == [True, True]
 
 
+def test_mig_mode_is_left_to_the_administrator_if_so_set(node, state):
+    made = node(operating_mode="mig", mig_enable=False)
+    state.set_modes(1, mig=True)
+    for _ in range(2):
+        made.tend({}, {}, {})
+        first, second = made.discover()
+        assert (first.healthy, second.healthy) == (False, True)
+        assert first.not_offered.endswith(f"leaves it to the administrator: nvidia-smi -i {first.id} -mig 1")
+        assert (first.slots, second.slots) == (7, 7)
+
+
+def test_a_lost_card_keeps_its_slots(node, state):
+    state.set_modes(0, mig=True)
+    made = node(operating_mode="mig")
+    assert [d.slots for d in made.discover()] == [7, 7]
+    state.lose(0)
+    first, second = made.discover()
+    assert (first.healthy, first.slots, second.slots) == (False, 7, 7)
+
+
 # --- metrics -------------------------------------------------------------------------------------------------------
 
 
