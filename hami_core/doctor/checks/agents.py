@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hami_core.capability import Capability, Support
 from hami_core.compatibility import HAMI
 from hami_core.doctor.checks.context import is_allocated, quantity, some
 from hami_core.doctor.clock import age_of
@@ -248,18 +247,15 @@ def _withheld(node: Node, family: Family, devices: Iterable[Device], if_kept: st
 
 
 def _partitioned(node: Node, family: Family, devices: Iterable[Device]) -> Iterator[Finding]:
-    """Warn of devices in a partitioning mode that another device plugin serves and our agent would not."""
-    grade = family.capabilities.get(Capability.HARDWARE_PARTITIONS)
-    if grade is None or grade.support is Support.FULL or not family.account_modes:
-        return
-    for mode in sorted(family.account_modes):
+    """Warn of devices in a partitioning mode. Our agent gives out no partition that another device plugin made."""
+    for mode in sorted(family.account_modes or ()):
         found = [device.id for device in devices if device.mode == mode]
         if found:
             fix = (
-                "switch that mode off before our agent takes over the node; or choose labels so that the node stays "
-                "with the device plugin that serves it"
+                "drain the node and destroy its partitions before our agent takes over the node; or choose labels so "
+                "that the node stays with the device plugin that serves it"
             )
-            seen = f"{some(found)} in mode {mode}, which our agent does not serve"
+            seen = f"{some(found)} in mode {mode}: our agent gives out no partition that another device plugin made"
             yield warn(_name(node), family.register_key, seen, fix)
 
 

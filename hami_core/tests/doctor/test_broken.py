@@ -318,7 +318,7 @@ BROKEN = [
     (
         "agents.register",
         "warn",
-        "GPU-0, GPU-1 in mode mig, which our agent does not serve",
+        "GPU-0, GPU-1 in mode mig: our agent gives out no partition",
         lambda c: (
             c.pop("Pod/agent-n1"),
             c["Node/n1"]["metadata"]["annotations"].update({rules.REGISTER: sound.register(mode="mig")}),

@@ -42,7 +42,7 @@ CAPABILITIES: Final = {
     Capability.UUID_SELECTORS: Grade(Support.FULL),
     Capability.NUMA_BINDING: Grade(Support.FULL),
     Capability.TOPOLOGY: Grade(Support.FULL),
-    Capability.HARDWARE_PARTITIONS: Grade(Support.PARTIAL, "MIG is placed; making instances on the node is planned"),
+    Capability.HARDWARE_PARTITIONS: Grade(Support.FULL),
     Capability.QUOTA: Grade(Support.FULL),
     Capability.NODE_AGENT: Grade(Support.FULL),
 }
