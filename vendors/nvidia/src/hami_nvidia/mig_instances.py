@@ -183,15 +183,15 @@ class MigInstances:
                         )
             self._unowned = frozenset(unowned)
 
-    def foreign(self, card: str) -> list[MigPlacement]:
-        """Places of instances that are not the agent's on a card in MIG mode.
+    def foreign(self, card: str) -> list[Instance]:
+        """Instances that are not the agent's on a card in MIG mode.
 
         Raises:
             DeviceError: The card does not answer, or the intents can't be read.
         """
         with self._lock:
             mine = {(intent.card, intent.placement) for intent in self._intents.load()}
-            return [one.placement for one in self._driver.instances(card) if (card, one.placement) not in mine]
+            return [one for one in self._driver.instances(card) if (card, one.placement) not in mine]
 
 
 def _of(intent: MigIntent, there: Sequence[Instance]) -> Instance | None:

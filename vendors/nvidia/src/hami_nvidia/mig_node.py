@@ -1,4 +1,8 @@
-"""A node in operating mode ``mig``: what its cards offer, and the MIG instances of its containers."""
+"""MIG on a node: what its cards offer, and the instances of its containers.
+
+In operating mode ``mig`` the agent makes instances. With ``migStrategy`` it offers an administrator's
+(`hami_nvidia.mig_static`).
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,19 @@ import structlog
 
 from hami_core import DeviceError, Sample
 from hami_core.vendorkit.node import Owner
-from hami_nvidia import mig
+from hami_nvidia import mig, mig_static
 from hami_nvidia.driver import device_node
 from hami_nvidia.mig_instances import MigInstances
-from hami_nvidia.modes import MIG_LEFT_OFF, MIG_OFF, NO_PROFILES
+from hami_nvidia.modes import MIG_LEFT_OFF, MIG_OFF, NO_PROFILES, UNREADABLE
 from hami_nvidia.nvml_mig import NvmlMig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hami_core import ContainerRef, DeviceNode, MigInstance, MigProfile, Slice
     from hami_nvidia.config import MigAllowance
+    from hami_nvidia.mig_static import Part
     from hami_nvidia.nvml import Card, Nvml
     from hami_nvidia.nvml_mig import Profile
     from hami_nvidia.settings import NodeSettings
@@ -50,6 +55,7 @@ class MigNode:
         self._instances = MigInstances(self._driver, folder)
         self._settings = settings
         self._slices: Mapping[str, tuple[Slice, ...]] = {}
+        self._parts: dict[str, list[Part]] = {}
 
     def _allowed(self, card: Card) -> dict[str, Profile]:
         return mig.allowed(card.name, self._allowances, self._driver.profiles(card.uuid))
@@ -71,9 +77,52 @@ class MigNode:
             if not profiles or not card.modes.mig:
                 off = MIG_OFF if self._settings.mig_enable else MIG_LEFT_OFF.format(card=card.uuid)
                 return (), off if profiles else NO_PROFILES
-            return mig.offers(profiles, self._instances.foreign(card.uuid)), ""
+            return mig.offers(profiles, [one.placement for one in self._instances.foreign(card.uuid)]), ""
         except DeviceError as error:
-            return (), f"the card's MIG instances can't be read: {error}"
+            return (), UNREADABLE.format(error=error)
+
+    def parts(self, card: Card, hidden: Collection[str]) -> list[Part]:
+        """The administrator's instances of a card in MIG mode.
+
+        Args:
+            card: The card.
+            hidden: UUIDs that are not offered.
+
+        Raises:
+            DeviceError: The card does not answer, or the intents can't be read.
+        """
+        there, uuids = self._instances.foreign(card.uuid), self._driver.devices(card.uuid)
+        found = mig_static.parts(card.uuid, self._driver.profiles(card.uuid), there, uuids, hidden)
+        self._parts[card.uuid] = found
+        return found
+
+    def offer_parts(self, card: Card, hidden: Collection[str]) -> tuple[tuple[MigProfile, ...], str]:
+        """Like `offer`, of a card whose instances an administrator made."""
+        try:
+            found = self.parts(card, hidden)
+            reason = "" if found else mig_static.NO_INSTANCES.format(index=card.index)
+            return mig_static.offers(found, self._driver.profiles(card.uuid)), reason
+        except DeviceError as error:
+            return (), UNREADABLE.format(error=error)
+
+    def give_part(self, card: Card, piece: Slice) -> tuple[MigInstance, list[DeviceNode]]:
+        """The administrator's instance at the place of a slice, with its device nodes.
+
+        Raises:
+            DeviceError: There is none, or the card does not answer.
+        """
+        for part in self.parts(card, ()):
+            if (part.profile.name, part.instance.placement) == (piece.mig_profile, piece.mig_placement):
+                return part.instance, self.nodes(card, part.instance)
+        at = piece.mig_placement.start if piece.mig_placement else "none"
+        raise DeviceError(f"card {card.uuid}: there is no MIG instance {piece.mig_profile} at place {at} any more")
+
+    def nodes(self, card: Card, made: MigInstance) -> list[DeviceNode]:
+        """The device nodes of an instance and its card."""
+        cap = _FIRST_CAP + _CAPS_PER_CARD * card.minor + _CAPS_PER_INSTANCE * made.gpu_instance_id
+        caps = (cap, cap + 1 + made.compute_instance_id)
+        names = [f"nvidia{card.minor}", *(f"nvidia-caps/nvidia-cap{number}" for number in caps)]
+        return [device_node(self._settings.dev_root, name) for name in names]
 
     def allocate(self, card: Card, piece: Slice, container: ContainerRef) -> tuple[MigInstance, list[DeviceNode]]:
         """Make the instance of one slice, unless it exists, and return it with its device nodes for the container.
@@ -88,10 +137,7 @@ class MigNode:
         if piece.mig_placement not in profile.placements:
             raise DeviceError(f"card {card.uuid}: {piece.mig_profile} can't lie at {piece.mig_placement.start}")
         made = self._instances.ensure(card.uuid, profile, piece.mig_placement, _owner(container))
-        cap = _FIRST_CAP + _CAPS_PER_CARD * card.minor + _CAPS_PER_INSTANCE * made.gpu_instance_id
-        caps = (cap, cap + 1 + made.compute_instance_id)
-        names = [f"nvidia{card.minor}", *(f"nvidia-caps/nvidia-cap{number}" for number in caps)]
-        return made, [device_node(self._settings.dev_root, name) for name in names]
+        return made, self.nodes(card, made)
 
     def release(self, container: ContainerRef) -> None:
         """Destroy the instances of a container that is gone.
@@ -148,10 +194,11 @@ class MigNode:
         except DeviceError as error:
             log.warning("MIG instances can't be listed", error=str(error))
             return []
+        static = [part.instance for of_card in self._parts.values() for part in of_card]
         return [
             Sample("hami_mig_device_info", labels, 1.0)
             for record_id, owner in owners.items()
-            for labels in _labels(records[record_id], self._slices[record_id], made.get(owner, ()))
+            for labels in _labels(records[record_id], self._slices[record_id], [*made.get(owner, ()), *static])
         ]
 
     def _holds_instances(self, record_id: str) -> bool:

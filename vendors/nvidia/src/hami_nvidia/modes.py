@@ -21,6 +21,7 @@ MIG_OFF: Final = "MIG mode is off; the agent turns it on when no process and no 
 MIG_LEFT_OFF: Final = (
     "MIG mode is off, and HAMI_NVIDIA_MIG_ENABLE=false leaves it to the administrator: nvidia-smi -i {card} -mig 1"
 )
+UNREADABLE: Final = "the card's MIG instances can't be read: {error}"
 NO_PROFILES: Final = "the card has no MIG profile that migProfileAllowlist names"
 NO_MPS: Final = "operating mode mps: cards are shared and limited as in hami-core; this agent starts no MPS server"
 
@@ -57,11 +58,11 @@ def not_offered(modes: Modes, operating_mode: str) -> str:
     if modes.mig and not modes.mig_after_reset:
         return "card is in MIG mode until it is reset (administrator: nvidia-smi --gpu-reset)"
     if modes.mig:
-        return "card is in MIG mode, which only operatingmode mig serves (administrator: nvidia-smi -mig 0)"
+        return "card is in MIG mode, which operatingmode mig and migStrategy serve (administrator: nvidia-smi -mig 0)"
     if modes.mig_after_reset:
         return (
-            "card changes to MIG mode when it is reset, which only operatingmode mig serves (administrator: nvidia-smi "
-            "-mig 0)"
+            "card changes to MIG mode when it is reset, which operatingmode mig and migStrategy serve (administrator: "
+            "nvidia-smi -mig 0)"
         )
     if modes.compute == PROHIBITED:
         return "card is in compute mode PROHIBITED (administrator: nvidia-smi -c DEFAULT)"

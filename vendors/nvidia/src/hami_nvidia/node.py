@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import structlog
 from hami_interpose.limits import CorePolicy, Mode
 
-from hami_core import Advertisement, Device, DeviceError, RequestError, hookimpl
+from hami_core import Advertisement, Device, DeviceError, NativeSlot, RequestError, hookimpl
 from hami_core.vendorkit.node import encode_devices_json, encode_pair_scores, slices_by_device
-from hami_nvidia import Nvidia, NvidiaConfig, monitor
+from hami_nvidia import Nvidia, NvidiaConfig, mig_static, monitor
 from hami_nvidia import allocate as container_edits
 from hami_nvidia import driver as driver_files
 from hami_nvidia.feedback import Tenant
@@ -72,6 +72,8 @@ class NvidiaNode(Nvidia):
         self._driver: driver_files.DriverFiles | None = None
         self._interposer: container_edits.Interposer | None = None
         self._damaged: set[str] = set()
+        self._native: dict[str, dict[str, tuple[str, NativeSlot]]] = {}
+        self._sick: frozenset[str] = frozenset()
         self._shares = monitor.DeviceTimeShares(clock)
         self._now = now
         self._unmatched: frozenset[str] = frozenset()
@@ -120,6 +122,7 @@ class NvidiaNode(Nvidia):
             self.nvml.close()
         for error in errors:
             log.warning("a card does not answer", error=str(error))
+        self._native = self._native_slots(found)
         self._report_filters_without_card(found)
         devices: dict[str, Device] = {}
         for card in found:
@@ -129,8 +132,9 @@ class NvidiaNode(Nvidia):
             if device is not None:
                 devices[card.uuid] = device
                 self._cards[card.uuid] = card
+        answering = {card.uuid for card in found}
         for uuid, card in self._cards.items():
-            if uuid not in devices:
+            if uuid not in answering and uuid not in self._native:
                 lost = self._device(card, answers=False)
                 if lost is not None:
                     devices[uuid] = lost
@@ -138,7 +142,8 @@ class NvidiaNode(Nvidia):
 
     def _report_filters_without_card(self, found: Sequence[Card]) -> None:
         """Log filters that match no card of this node. They may be mistakes that offer a card that should be hidden."""
-        uuids = self.options.hidden_uuids - {card.uuid for card in found}
+        parts = {slot for of_card in self._native.values() for slot in of_card}
+        uuids = self.options.hidden_uuids - {card.uuid for card in found} - parts
         indices = self.options.hidden_indices - {card.index for card in found}
         unmatched = frozenset((*uuids, *map(str, indices)))
         if unmatched - self._unmatched:
@@ -152,10 +157,13 @@ class NvidiaNode(Nvidia):
                 "a card that shares the host's memory is not offered; set preConfiguredDeviceMemory", card=card.uuid
             )
             return None
-        mig = self.options.mode == "mig"
+        mode = self._mode(card)
+        if mode == "native":
+            return None
+        mig = mode == "mig"
         scaling = 1.0 if mig else self.options.memory_scaling
         reserved = -(-card.reserved_bytes // MIB)
-        withheld = not_offered(card.modes, self.options.mode)
+        withheld = not_offered(card.modes, mode)
         if reserved >= total:
             withheld, reserved = f"the driver keeps all {total} MiB of the card's memory for itself", 0
         elif self.settings.subtract_reserved_memory:
@@ -165,7 +173,11 @@ class NvidiaNode(Nvidia):
         offer: tuple[MigProfile, ...] = ()
         slots = 1 if whole else self._mig.slots(card) if mig else self.options.split_count
         if mig and answers and not withheld:
-            offer, withheld = self._mig.offer(card)
+            offer, withheld = (
+                self._mig.offer(card)
+                if self.options.mode == "mig"
+                else self._mig.offer_parts(card, self.options.hidden_uuids)
+            )
         return Device(
             id=card.uuid,
             index=card.index,
@@ -175,13 +187,58 @@ class NvidiaNode(Nvidia):
             type=card.name if card.name.startswith("NVIDIA") else f"NVIDIA-{card.name}",
             family=WORD,
             numa=self._numa(card),
-            mode=self.options.mode,
+            mode=mode,
             healthy=answers and not withheld,
             reserved_mib=memory - int((total - reserved) * scaling),
             not_offered=withheld,
             whole_only=whole,
             mig_profiles=offer,
         )
+
+    def _mode(self, card: Card) -> str:
+        """How a card is offered: the node's operating mode, or as ``mig`` or ``native`` by the node's MIG strategy."""
+        if self.options.mode == "mig" or not card.modes.mig or self.options.mig_strategy == "none":
+            return self.options.mode
+        return (
+            "mig" if self.options.mig_strategy == "single" else "native" if card.uuid in self._native else "hami-core"
+        )
+
+    def _native_slots(self, found: Sequence[Card]) -> dict[str, dict[str, tuple[str, NativeSlot]]]:
+        """Resource and slot of each MIG instance that an administrator made, by UUID, by card (strategy ``mixed``).
+
+        The instances of a card that does not answer stay, as unhealthy ones.
+        """
+        if self.options.mig_strategy != "mixed":
+            return {}
+        slots = {
+            uuid: {name: (at, replace(slot, healthy=False)) for name, (at, slot) in of_card.items()}
+            for uuid, of_card in self._native.items()
+        }
+        for card in found:
+            hidden = card.uuid in self.options.hidden_uuids or card.index in self.options.hidden_indices
+            slots.pop(card.uuid, None)
+            if card.modes.mig and card.modes.mig_after_reset and not hidden:
+                own = self._native_of(card)
+                if own or self.options.mode != "mig":
+                    slots[card.uuid] = own
+        return {uuid: of_card for uuid, of_card in slots.items() if of_card}
+
+    def _native_of(self, card: Card) -> dict[str, tuple[str, NativeSlot]]:
+        count = self._family.resources.count
+        numa = self._numa(card) if self.options.numa_topology else -1
+        try:
+            driver, control = self._driver_files(), driver_files.control_nodes(self.settings.dev_root)
+            parts = self._mig.parts(card, self.options.hidden_uuids)
+        except DeviceError as error:
+            log.warning("a card's MIG instances can't be offered", card=card.uuid, error=str(error))
+            before = self._native.get(card.uuid, {})
+            return {name: (at, replace(slot, healthy=False)) for name, (at, slot) in before.items()}
+        found = {}
+        for part in parts:
+            edits = container_edits.instance_edits(self._mig.nodes(card, part.instance), driver, control)
+            slot = NativeSlot(card.uuid, edits, healthy=True, numa=numa)
+            found[part.instance.uuid] = (mig_static.resource(count, part.profile.name), slot)
+        return found
 
     def _numa(self, card: Card) -> int:
         """The card's NUMA node from sysfs, or from NVML if sysfs has none."""
@@ -205,8 +262,18 @@ class NvidiaNode(Nvidia):
             annotations[PAIR_SCORES] = encode_pair_scores(self._scores([d.id for d in devices]))
         numa = self.options.numa_topology
         slots = {f"{d.id}-{k}": (d.healthy, d.numa if numa else -1) for d in devices for k in range(d.slots)}
-        resource = self._family.resources.count
-        return Advertisement(annotations=annotations, slots={resource: slots}, env=dict(container_edits.HIDDEN))
+        native: dict[str, dict[str, NativeSlot]] = {}
+        for uuid, of_card in self._native.items():
+            for name, (resource, slot) in of_card.items():
+                healthy = slot.healthy and uuid not in self._sick
+                native.setdefault(resource, {})[name] = replace(slot, healthy=healthy)
+        return Advertisement(
+            annotations=annotations,
+            slots={self._family.resources.count: slots},
+            env=dict(container_edits.HIDDEN),
+            native=native,
+            preference=self.options.preferred_allocation,
+        )
 
     def _scores(self, uuids: Sequence[str]) -> dict[str, dict[str, int]]:
         cards = [self._cards[uuid] for uuid in uuids if uuid in self._cards]
@@ -236,7 +303,7 @@ class NvidiaNode(Nvidia):
         """Device nodes, driver files, interposer, limits and region of one container."""
         if any(s.device_id not in self._cards for s in slices):
             self.discover()
-        if self.options.mode == "mig":
+        if self.options.mode == "mig" or any(piece.mig_profile for piece in slices):
             return self._allocate_instances(slices, container)
         held = container_edits.in_order(tuple(slices_by_device(slices).values()), self._cards)
         limits = self._limits(held, container)
@@ -259,7 +326,12 @@ class NvidiaNode(Nvidia):
         if missing:
             raise DeviceError(f"card {missing[0]} is not on this node or does not answer")
         held = [(self._cards[piece.device_id], piece) for piece in slices]
-        made = [self._mig.allocate(card, piece, container) for card, piece in held]
+        if not all(piece.mig_profile for piece in slices) and self.options.mode != "mig":
+            raise DeviceError("a container can't use a MIG instance and a card together")
+        if self.options.mode == "mig":
+            made = [self._mig.allocate(card, piece, container) for card, piece in held]
+        else:
+            made = [self._mig.give_part(card, piece) for card, piece in held]
         nodes = [node for _, of_instance in made for node in of_instance]
         control = driver_files.control_nodes(self.settings.dev_root)
         edits = container_edits.instance_edits(nodes, self._driver_files(), control)
@@ -347,7 +419,9 @@ class NvidiaNode(Nvidia):
     @hookimpl
     def health(self, devices: Sequence[Device]) -> list[HealthChange]:
         """Report critical errors, cards that do not answer, and cards whose modes changed."""
-        found = self._health.look([d.id for d in devices])
+        native = self._native.keys() - {d.id for d in devices}
+        found = self._health.look([*(d.id for d in devices), *sorted(native)])
+        self._sick = frozenset(change.device_id for change in found if not change.healthy)
         return [replace(c, rediscover=True) if c.healthy and self._has_other_modes(c.device_id) else c for c in found]
 
     def _has_other_modes(self, uuid: str) -> bool:

@@ -31,11 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Mode = Literal["hami-core", "mig", "mps"]
+MigStrategy = Literal["none", "single", "mixed"]
 LOG_LEVELS: Final = ("0", "1", "2", "3", "4")
-WITHOUT_EFFECT: Final = {
-    "migstrategy": "HAMi reads it and never uses it either",
-    "enablegetpreferredallocation": "preferred allocations are always answered",
-}
 DEFAULT_PATH: Final = Path("/config/config.json")
 """HAMi's path of the file. A file need not exist there."""
 _LIST: Final = "nodeconfig"
@@ -71,7 +68,7 @@ class NodeEntry(BaseModel):
     libcudaloglevel: str | None = None
     enablenumatopology: bool | None = None
     filterdevices: Filter | None = None
-    migstrategy: Literal["none", "single", "mixed"] | None = None
+    migstrategy: MigStrategy | None = None
     enablegetpreferredallocation: bool | None = None
 
     @field_validator("operatingmode", "migstrategy", mode="before")
@@ -203,8 +200,6 @@ def _entry(raw: object, where: str, place: str, found: Found) -> NodeEntry:
     entry, unknown = read_model(NodeEntry, keys, where, place)
     for each in unknown:
         _unknown(each, where, found)
-    for key in sorted(WITHOUT_EFFECT.keys() & {key for key, value in keys.items() if value not in (None, "")}):
-        found.warnings.append(f"{where}: {place}: {key} has no effect: {WITHOUT_EFFECT[key]}")
     return entry
 
 

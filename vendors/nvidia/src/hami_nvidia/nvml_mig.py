@@ -61,12 +61,14 @@ class Instance:
         profile: Id of its profile.
         placement: Where it lies.
         compute: Ids of its compute instances.
+        filled: Whether one compute instance has all of it.
     """
 
     id: int
     profile: int
     placement: MigPlacement
     compute: tuple[int, ...]
+    filled: bool = False
 
 
 class NvmlMig:
@@ -129,14 +131,15 @@ class NvmlMig:
                 for one in room[: count.value]:
                     info = nvml.nvmlGpuInstanceGetInfo(one)
                     place = MigPlacement(int(info.placement.start), int(info.placement.size))
-                    compute = tuple(ci for ci, _ in self._compute(card, one))
-                    found.append(Instance(int(info.id), profile.id, place, compute))
+                    sizes = {number: slices for number, _, slices in self._compute(card, one)}
+                    filled = list(sizes.values()) == [profile.slices]
+                    found.append(Instance(int(info.id), profile.id, place, tuple(sizes), filled))
         return sorted(found, key=lambda one: one.placement.start)
 
-    def _compute(self, card: str, instance: Any) -> Iterator[tuple[int, Any]]:  # noqa: ANN401 - NVML's opaque handle
-        """Id and handle of each compute instance of a GPU instance."""
+    def _compute(self, card: str, instance: Any) -> Iterator[tuple[int, Any, int]]:  # noqa: ANN401 - opaque handle
+        """Id, handle and slices of each compute instance of a GPU instance."""
         seen = set()
-        for profile, _ in self._compute_profiles(card, instance):
+        for profile, slices in self._compute_profiles(card, instance):
             with self._nvml.calling("nvmlGpuInstanceGetComputeInstances", card) as nvml:
                 room = (nvml.c_nvmlComputeInstance_t * _MOST)()
                 count = c_uint(_MOST)
@@ -145,7 +148,7 @@ class NvmlMig:
                     number = int(nvml.nvmlComputeInstanceGetInfo(one).id)
                     if number not in seen:
                         seen.add(number)
-                        yield number, one
+                        yield number, one, slices
 
     def _compute_profiles(self, card: str, instance: Any) -> Iterator[tuple[int, int]]:  # noqa: ANN401 - opaque
         """Id and slices of each compute instance profile of a GPU instance."""
@@ -230,7 +233,7 @@ class NvmlMig:
         Raises:
             NvmlError: A process uses it (NVML's IN_USE), or the card does not answer.
         """
-        handles = dict(self._compute(card, self._instance(card, instance)))
+        handles = {number: one for number, one, _ in self._compute(card, self._instance(card, instance))}
         if compute in handles:
             with self._nvml.calling("nvmlComputeInstanceDestroy", card) as nvml:
                 nvml.nvmlComputeInstanceDestroy(handles[compute])

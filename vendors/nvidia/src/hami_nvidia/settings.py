@@ -6,16 +6,26 @@ Settings that the agent itself has, such as its folder and the CDI folders, come
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 import structlog
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import NoDecode, SettingsConfigDict
 
+from hami_core import Preference
 from hami_core.documents import explained, none_of
 from hami_core.vendorkit.node import EnvironmentSettings
 from hami_nvidia import node_config
-from hami_nvidia.node_config import Mode
+from hami_nvidia.node_config import MigStrategy, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,6 +99,13 @@ class NodeSettings(EnvironmentSettings):
     """Seconds after its last critical error until an answering card counts as recovered; 0: only after a restart."""
     turn_pages: bool = True
     """Containers with a core limit on one card take turns through a shared page; False: no page is mounted."""
+    mig_strategy: MigStrategy | None = Field(
+        default=None, validation_alias=AliasChoices("HAMI_NVIDIA_MIG_STRATEGY", "MIG_STRATEGY")
+    )
+    preferred_allocation: Preference | None = Field(
+        default=None,
+        validation_alias=AliasChoices("HAMI_NVIDIA_PREFERRED_ALLOCATION", "SHARED_DEVICES_ALLOCATION_POLICY"),
+    )
     mig_enable: bool = True
     """Operating mode mig: turn on MIG mode of a card that nobody uses; False: never change a card's MIG mode."""
 
@@ -113,6 +130,15 @@ class NodeOptions(BaseModel):
     core_policy: CorePolicy = "default"
     hidden_uuids: frozenset[str] = frozenset()
     hidden_indices: frozenset[int] = frozenset()
+    mig_strategy: MigStrategy = "none"
+    preferred_allocation: Preference = Preference.DISTRIBUTED
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.mode == "mig" and self.mig_strategy == "single":
+            message = "operating mode mig makes instances, and migStrategy single only offers those that are there"
+            raise ValueError(message)
+        return self
 
 
 _FROM_CONFIG: Final = {
@@ -132,6 +158,7 @@ _FROM_NODE: Final = {
     "preconfigureddevicememory": "preconfigured_memory_mib",
     "libcudaloglevel": "log_level",
     "enablenumatopology": "numa_topology",
+    "migstrategy": "mig_strategy",
 }
 _FROM_SETTINGS: Final = {
     "operating_mode": "mode",
@@ -141,6 +168,8 @@ _FROM_SETTINGS: Final = {
     "preconfigured_memory_mib": "preconfigured_memory_mib",
     "numa_topology": "numa_topology",
     "core_policy": "core_policy",
+    "mig_strategy": "mig_strategy",
+    "preferred_allocation": "preferred_allocation",
 }
 
 
@@ -170,6 +199,8 @@ def options(settings: NodeSettings, section: Mapping[str, Any], node: NodeContex
         found.update(
             {o: values[k] for k, o in _FROM_NODE.items() if values[k] not in (None, "", 0) or values[k] is False}
         )
+        if entry.enablegetpreferredallocation is False:
+            found["preferred_allocation"] = Preference.NONE
         if entry.filterdevices:
             found["hidden_uuids"] = found.get("hidden_uuids", frozenset()).union(entry.filterdevices.uuid)
             found["hidden_indices"] = found.get("hidden_indices", frozenset()).union(entry.filterdevices.index)
