@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes as c
 
 MAGIC = 0x3142534953494D48
-VERSION = 7
+VERSION = 8
 MAX_CARDS = 16
 MAX_SLOTS = 512
 MAX_SHARED = 1024
+MAX_LIMITS = 1024
 MAX_FAULTS = 64
 MAX_LINKS = 18
 MAX_ATTRIBUTES = 192
@@ -156,6 +157,12 @@ class Suspension(c.Structure):
     ]
 
 
+class Limit(c.Structure):
+    """The driver's own limit of a cgroup's memory on a card."""
+
+    _fields_ = [(n, c.c_uint64) for n in ("cgroup", "soft", "hard", "device")]
+
+
 class Books(c.Structure):
     """The whole file."""
 
@@ -185,6 +192,10 @@ class Books(c.Structure):
         ("shared_limit", c.c_uint32),
         ("pad_suspensions", c.c_uint8 * 4092),
         ("suspensions", Suspension * MAX_SLOTS),
+        ("cgroups", c.c_uint64 * MAX_SLOTS),
+        ("limits", Limit * MAX_LIMITS),
+        ("limit_count", c.c_uint32),
+        ("pad_end", c.c_uint8 * 4092),
     ]
 
 

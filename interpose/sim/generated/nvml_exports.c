@@ -717,9 +717,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemo
     return sim_nvmlDeviceGetMemoryInfo_v2(device, memory);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetMemoryLimits_v1(void) {
-    SIM_FAULTS(0xb8ca4e7364231293ull, 0xe96db69a5c9df9fdull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetMemoryLimits_v1(nvmlDevice_t device, nvmlGetMemoryLimits_v1_t *limits) {
+    SIM_FAULTS(0xb8ca4e7364231293ull, 0xe96db69a5c9df9fdull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetMemoryLimits_v1(device, limits);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index, nvmlDevice_t *migDevice) {
@@ -1427,9 +1427,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceSetMemClkVfOffset(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceSetMemoryLimits_v1(void) {
-    SIM_FAULTS(0x522b188faa27d75full, 0x8dc84dd2fc368ab1ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceSetMemoryLimits_v1(nvmlDevice_t device, nvmlSetMemoryLimits_v1_t *limits) {
+    SIM_FAULTS(0x522b188faa27d75full, 0x8dc84dd2fc368ab1ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceSetMemoryLimits_v1(device, limits);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceSetMemoryLockedClocks(void) {

@@ -72,6 +72,7 @@ nvmlReturn_t sim_nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned nodeS
 nvmlReturn_t sim_nvmlDeviceGetMemoryBusWidth(nvmlDevice_t device, unsigned *value);
 nvmlReturn_t sim_nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory);
 nvmlReturn_t sim_nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory);
+nvmlReturn_t sim_nvmlDeviceGetMemoryLimits_v1(nvmlDevice_t device, nvmlGetMemoryLimits_v1_t *limits);
 nvmlReturn_t sim_nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index, nvmlDevice_t *migDevice);
 nvmlReturn_t sim_nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *currentMode, unsigned *pendingMode);
 nvmlReturn_t sim_nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned *value);
@@ -121,6 +122,7 @@ nvmlReturn_t sim_nvmlDeviceOnSameBoard(nvmlDevice_t device1, nvmlDevice_t device
 nvmlReturn_t sim_nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long eventTypes, nvmlEventSet_t set);
 nvmlReturn_t sim_nvmlDeviceSetAccountingMode(nvmlDevice_t device, int mode);
 nvmlReturn_t sim_nvmlDeviceSetComputeMode(nvmlDevice_t device, int mode);
+nvmlReturn_t sim_nvmlDeviceSetMemoryLimits_v1(nvmlDevice_t device, nvmlSetMemoryLimits_v1_t *limits);
 nvmlReturn_t sim_nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned mode, nvmlReturn_t *activationStatus);
 nvmlReturn_t sim_nvmlDeviceSetPersistenceMode(nvmlDevice_t device, int mode);
 const char *sim_nvmlErrorString(nvmlReturn_t result);

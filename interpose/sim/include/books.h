@@ -26,7 +26,7 @@
 #include <string.h>
 
 #define SIM_MAGIC 0x3142534953494d48ull /* "HMISISB1" */
-#define SIM_VERSION 7u
+#define SIM_VERSION 8u
 #define SIM_MAX_CARDS 16u
 #define SIM_MAX_SLOTS 512u
 #define SIM_MAX_FAULTS 64u
@@ -38,6 +38,7 @@
 #define SIM_MAX_DEVICES (SIM_MAX_CARDS * (1u + SIM_MAX_MIG_INSTANCES))
 #define SIM_EVENT_RING 64u
 #define SIM_MAX_SHARED 1024u
+#define SIM_MAX_LIMITS 1024u
 
 struct sim_link {
     uint32_t remote_kind; /* 0 no link, 1 GPU, 2 NVSwitch */
@@ -162,6 +163,13 @@ struct sim_shared {
     _Atomic uint64_t holders[SIM_MAX_SLOTS / 64]; /* bit per slot */
 };
 
+/* The driver's own limit of a cgroup's memory on a card. */
+struct sim_limit {
+    _Atomic uint64_t cgroup; /* inode of its folder; 0 free, 1 about to be taken */
+    _Atomic uint64_t soft, hard;
+    _Atomic uint64_t device;
+};
+
 struct sim_books {
     uint64_t magic;
     uint32_t version, size;
@@ -182,6 +190,9 @@ struct sim_books {
     _Alignas(4096) struct sim_shared shared[SIM_MAX_SHARED];
     _Alignas(4096) _Atomic uint32_t shared_limit; /* entries at and above were never used */
     _Alignas(4096) struct sim_suspension suspensions[SIM_MAX_SLOTS];
+    _Alignas(4096) _Atomic uint64_t cgroups[SIM_MAX_SLOTS]; /* of each process, as in sim_limit; 0 unknown */
+    struct sim_limit limits[SIM_MAX_LIMITS];
+    _Atomic uint32_t limit_count; /* entries at and above were never used */
 };
 
 _Static_assert(sizeof(struct sim_slot) == 64, "one cache line");
@@ -222,6 +233,13 @@ int sim_slot_mine(void); /* -1 if none was claimed */
 bool sim_charge(unsigned device, uint64_t bytes);
 void sim_discharge(unsigned device, uint64_t bytes);
 bool sim_charge_slot(unsigned device, int slot, uint64_t bytes); /* the same for a process that is suspended */
+
+/* The limit of a cgroup on a card; NULL if it has none. */
+struct sim_limit *sim_limit_of(unsigned card, uint64_t cgroup);
+/* The same, made if there is room; without a limit yet. */
+struct sim_limit *sim_limit_for(unsigned card, uint64_t cgroup);
+/* Bytes that a cgroup's processes have taken on a card themselves. */
+uint64_t sim_cgroup_used(unsigned card, uint64_t cgroup);
 
 /* Gives back the slots of dead processes. Only libcuda does: it owns this process's slot and so cannot sweep it. */
 void sim_sweep(void);

@@ -306,6 +306,78 @@ static void write_name(struct sim_slot *record) {
 }
 
 /* The byte's lock is the claim; it is kept until the process ends. */
+/*
+ * The inode of this process's cgroup. It is the same from inside a cgroup namespace and from outside. HAMI_SIM_CGROUP
+ * names another folder, for programs on a machine without cgroups.
+ */
+static uint64_t own_cgroup(void) {
+    char line[512], path[600];
+    struct stat status;
+    const char *told = getenv("HAMI_SIM_CGROUP");
+    if (told != NULL) {
+        return stat(told, &status) == 0 ? (uint64_t)status.st_ino : 0;
+    }
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    uint64_t found = 0;
+    while (file != NULL && found == 0 && fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, "0::", 3) == 0) {
+            line[strcspn(line, "\n")] = '\0';
+            (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s", line + 3);
+            found = stat(path, &status) == 0 ? (uint64_t)status.st_ino : 0;
+        }
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return found;
+}
+
+struct sim_limit *sim_limit_of(unsigned card, uint64_t cgroup) {
+    unsigned count = atomic_load_explicit(&sim_books->limit_count, memory_order_acquire);
+    for (unsigned i = 0; cgroup > 1 && i < count; i++) {
+        struct sim_limit *limit = &sim_books->limits[i];
+        if (atomic_load(&limit->cgroup) == cgroup && atomic_load(&limit->device) == card) {
+            return limit;
+        }
+    }
+    return NULL;
+}
+
+struct sim_limit *sim_limit_for(unsigned card, uint64_t cgroup) {
+    struct sim_limit *limit = sim_limit_of(card, cgroup);
+    for (unsigned i = 0; limit == NULL && i < SIM_MAX_LIMITS; i++) {
+        uint64_t none = 0;
+        if (atomic_compare_exchange_strong(&sim_books->limits[i].cgroup, &none, 1)) {
+            limit = &sim_books->limits[i];
+            atomic_store(&limit->device, card);
+            atomic_store(&limit->hard, UINT64_MAX);
+            atomic_store(&limit->soft, 0);
+            atomic_store(&limit->cgroup, cgroup);
+            uint32_t count = atomic_load(&sim_books->limit_count);
+            while (count <= i && !atomic_compare_exchange_weak(&sim_books->limit_count, &count, i + 1)) {
+            }
+        }
+    }
+    return limit;
+}
+
+uint64_t sim_cgroup_used(unsigned card, uint64_t cgroup) {
+    unsigned count = atomic_load_explicit(&sim_books->slot_limit, memory_order_acquire);
+    uint64_t sum = 0;
+    for (unsigned slot = 0; slot < count; slot++) {
+        if (atomic_load(&sim_books->cgroups[slot]) == cgroup) {
+            sum += atomic_load(&sim_books->used[card][slot]);
+        }
+    }
+    return sum;
+}
+
+static bool within_limit(unsigned device, int slot) {
+    uint64_t cgroup = atomic_load(&sim_books->cgroups[slot]);
+    const struct sim_limit *limit = sim_is_mig(device) ? NULL : sim_limit_of(device, cgroup);
+    return limit == NULL || sim_cgroup_used(device, cgroup) <= atomic_load(&limit->hard);
+}
+
 static int claim_locked(void) {
     for (unsigned slot = 0; slot < SIM_MAX_SLOTS; slot++) {
         struct flock lock;
@@ -320,6 +392,7 @@ static int claim_locked(void) {
         record->pid_namespace = (uint32_t)self.pid_namespace;
         record->host_pid = self.host_pid;
         write_name(record);
+        atomic_store(&sim_books->cgroups[slot], own_cgroup());
         unsigned limit = devices_ever();
         for (unsigned device = 0; device < limit; device++) {
             struct sim_engine_page *page = &sim_books->engines[device][slot];
@@ -366,7 +439,7 @@ static uint64_t sum_used(unsigned device) {
 
 static bool try_charge(unsigned device, int slot, uint64_t bytes, uint64_t capacity) {
     atomic_fetch_add(&sim_books->used[device][slot], bytes);
-    if (sum_used(device) <= capacity) {
+    if (sum_used(device) <= capacity && within_limit(device, slot)) {
         return true;
     }
     atomic_fetch_sub(&sim_books->used[device][slot], bytes);
