@@ -91,6 +91,13 @@ OURS: Final = (
         "reason",
     ),
     _gauge(
+        "hami_container_enforcement_info",
+        "What enforces the container's slice: mig, driver, mps, interposer, whole or none; always 1.",
+        *_SLICE,
+        "mechanism",
+    ),
+    _counter("hami_memory_limit_failures_total", "Times the driver refused to limit a container's memory.", "node"),
+    _gauge(
         "hami_vgpu_region_unreadable", "1 for a container whose region file is truncated or not a region.", *_CONTAINER
     ),
     _counter(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 from hami_interpose.limits import CorePolicy, Mode
 
-from hami_core import Advertisement, Device, DeviceError, NativeSlot, RequestError, hookimpl
+from hami_core import Advertisement, Device, DeviceError, NativeSlot, RequestError, Sample, hookimpl
 from hami_core.vendorkit.node import encode_devices_json, encode_pair_scores, slices_by_device
 from hami_nvidia import Nvidia, NvidiaConfig, mig_static, monitor
 from hami_nvidia import allocate as container_edits
@@ -22,6 +22,8 @@ from hami_nvidia.feedback import Tenant
 from hami_nvidia.health import HealthWatch, XidPolicy
 from hami_nvidia.host_pids import HostPids
 from hami_nvidia.links import pair_scores
+from hami_nvidia.mechanism import Held, mechanism
+from hami_nvidia.memory_limits import MemoryLimits, Wanted
 from hami_nvidia.metrics import METRICS
 from hami_nvidia.mig_node import MigNode
 from hami_nvidia.modes import NO_MPS, not_offered, whole_only
@@ -32,11 +34,11 @@ from hami_nvidia.settings import NodeOptions, NodeSettings, options
 from hami_nvidia.turn_pages import TurnPages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hami_interpose.limits import Limits
 
-    from hami_core import ContainerEdits, ContainerRef, Family, HealthChange, MigProfile, NodeContext, Sample, Slice
+    from hami_core import ContainerEdits, ContainerRef, Family, HealthChange, MigProfile, NodeContext, Slice
 
 log = structlog.get_logger(__name__)
 
@@ -72,6 +74,8 @@ class NvidiaNode(Nvidia):
         self._driver: driver_files.DriverFiles | None = None
         self._interposer: container_edits.Interposer | None = None
         self._damaged: set[str] = set()
+        self._memory_limits = MemoryLimits(self.nvml, self.settings.proc_root, self.settings.cgroup_root, clock)
+        self._held: dict[str, tuple[Held, ...]] = {}
         self._native: dict[str, dict[str, tuple[str, NativeSlot]]] = {}
         self._sick: frozenset[str] = frozenset()
         self._shares = monitor.DeviceTimeShares(clock)
@@ -394,8 +398,40 @@ class NvidiaNode(Nvidia):
         }
         tenants = {name: tenant for name, tenant in self._tenants.items() if tenant}
         self._region_updater.update(tenants, region_dirs)
+        self._held = {
+            name: self._held[name] if name in self._held else self._held_by(slices[name], ref)
+            for name, ref in records.items()
+        }
+        if self.settings.driver_limits == "auto":
+            self._memory_limits.update(self._wanted_limits(records, region_dirs))
         if self.settings.turn_pages:
             self._turn_pages.ensure_all(frozenset().union(*(tenant.limited for tenant in tenants.values())))
+
+    def _held_by(self, slices: Sequence[Slice], container: ContainerRef) -> tuple[Held, ...]:
+        """What a container has of each card, and whether its limits are enforced."""
+        if any(piece.mig_profile for piece in slices):
+            return tuple(Held(piece.device_id, instance=True) for piece in slices)
+        try:
+            limits = self._limits(tuple(slices_by_device(slices).values()), container)
+        except RequestError:
+            return ()  # allocate refused this container
+        if limits is None:
+            return tuple(Held(piece.device_id, whole=True) for piece in slices)
+        enforced = limits.mode is Mode.ENFORCE
+        # With memory above the card's, a part of a slice lies in the host: the interposer decides which.
+        scaled = self.options.memory_scaling > 1
+        return tuple(
+            Held(one.uuid, enforced=enforced, bytes=one.memory_bytes if enforced and not scaled else 0)
+            for one in limits.devices
+        )
+
+    def _wanted_limits(self, records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str]) -> dict[str, Wanted]:
+        found = {}
+        for name, ref in records.items():
+            sizes = {held.card: held.bytes for held in self._held[name] if held.bytes}
+            if sizes:
+                found[name] = Wanted(ref.pod_uid, "/".join(Path(region_dirs[name]).parts[-2:]), sizes)
+        return found
 
     def _tenant(self, slices: Sequence[Slice], container: ContainerRef) -> Tenant | None:
         """The container as a tenant, or None if it has no region, as with MIG instances."""
@@ -445,8 +481,28 @@ class NvidiaNode(Nvidia):
             *monitor.host_samples(self.nvml, cards, self._node.name, oversubscribed, legacy=legacy),
             *containers,
             *self._mig.samples(records),
+            *self._mechanism_samples(records),
+            Sample("hami_memory_limit_failures_total", {"node": self._node.name}, float(self._memory_limits.failures)),
             *self._region_updater.samples(self._node.name, records),
         ]
+
+    def _mechanism_samples(self, records: Mapping[str, ContainerRef]) -> Iterator[Sample]:
+        """What enforces each container's slice of each card. A container is listed from the next `tend` on."""
+        for name, held in self._held.items():
+            if name not in records:
+                continue
+            ref = records[name]
+            for index, one in enumerate(held):
+                found = mechanism(
+                    instance=one.instance,
+                    whole=one.whole,
+                    enforced=one.enforced,
+                    driver=self._memory_limits.holds(name, one.card),
+                    mps=False,
+                )
+                labels = {"namespace": ref.namespace, "pod": ref.pod, "container": ref.container}
+                own = {"vdevice_index": str(index), "device_uuid": one.card, "mechanism": found.value}
+                yield Sample("hami_container_enforcement_info", labels | own, 1.0)
 
     def _limit_rests(self, record_id: str, uuid: str) -> bool:
         tenant = self._tenants.get(record_id)

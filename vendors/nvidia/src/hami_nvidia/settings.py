@@ -99,6 +99,10 @@ class NodeSettings(EnvironmentSettings):
     """Seconds after its last critical error until an answering card counts as recovered; 0: only after a restart."""
     turn_pages: bool = True
     """Containers with a core limit on one card take turns through a shared page; False: no page is mounted."""
+    driver_limits: Literal["auto", "off"] = "auto"
+    """Memory limits of the driver below the interposer's, where the driver has them (615 and later); off: none."""
+    cgroup_root: Path = Path("/sys/fs/cgroup")
+    """Where the agent sees the host's cgroup v2."""
     mig_strategy: MigStrategy | None = Field(
         default=None, validation_alias=AliasChoices("HAMI_NVIDIA_MIG_STRATEGY", "MIG_STRATEGY")
     )
