@@ -1,7 +1,13 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hami_interpose import sim
@@ -67,3 +73,60 @@ def node(gpus, tmp_path):
     yield make
     for made in opened:
         made.nvml.close()
+
+
+class MpsStandIn:
+    """A control daemon that `mps_stand_in` plays, in folders of its own.
+
+    Attributes:
+        control: Its program.
+        folder: Folder of its sockets, logs and shared memory. The path is short, as a socket's must be.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "m"
+        self.control = folder / "nvidia-cuda-mps-control"
+        program = Path(__file__).parent / "node/mps_stand_in.py"
+        self.control.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E {program} "$@"\n')
+        self.control.chmod(0o755)
+        for name in ("pipe", "log", "shm"):
+            (self.folder / name).mkdir(parents=True)
+        self.env = {
+            "CUDA_MPS_PIPE_DIRECTORY": str(self.folder / "pipe"),
+            "CUDA_MPS_LOG_DIRECTORY": str(self.folder / "log"),
+        }
+        self.daemon: subprocess.Popen | None = None
+
+    def fault(self, word: str) -> None:
+        """Let it fail from now on; an empty word: no more."""
+        (self.folder / "fault").write_text(word)
+
+    def ask(self, command: str = "get_default_active_thread_percentage") -> subprocess.CompletedProcess:
+        env = os.environ | self.env
+        return subprocess.run([self.control], input=command, env=env, capture_output=True, text=True, check=False)
+
+    def pid(self) -> int:
+        """The daemon's pid, by its own file."""
+        return int((self.folder / "pipe/nvidia-cuda-mps-control.pid").read_text())
+
+    def start(self) -> None:
+        """Run the daemon, without a supervisor, until it answers."""
+        self.daemon = subprocess.Popen([self.control, "-f"], env=os.environ | self.env)
+        while self.ask().returncode:
+            assert self.daemon.poll() is None
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        if self.daemon is not None:
+            self.daemon.kill()
+            self.daemon.wait()
+            self.daemon = None
+
+
+@pytest.fixture
+def mps():
+    folder = Path(tempfile.mkdtemp(prefix="hami-mps-"))
+    made = MpsStandIn(folder)
+    yield made
+    made.kill()
+    shutil.rmtree(folder, ignore_errors=True)

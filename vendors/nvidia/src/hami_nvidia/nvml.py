@@ -235,6 +235,16 @@ class Nvml:
         except NvmlError as error:
             return Modes(problem=str(error))
 
+    def set_compute_mode(self, uuid: str, mode: int) -> None:
+        """Set a card's compute mode (`hami_nvidia.modes`). It lasts until the driver is loaded anew.
+
+        Raises:
+            NvmlError: The driver refuses.
+        """
+        handle = self.handle(uuid)
+        with self.calling("nvmlDeviceSetComputeMode", uuid) as nvml:
+            nvml.nvmlDeviceSetComputeMode(handle, mode)
+
     def _unless_unsupported(self, call: Any) -> Any:  # noqa: ANN401 - passes through what the call answers
         try:
             return call()
