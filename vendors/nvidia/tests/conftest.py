@@ -73,6 +73,7 @@ def node(gpus, tmp_path):
     yield make
     for made in opened:
         made.nvml.close()
+        made.mps.close()
 
 
 class MpsStandIn:

@@ -23,7 +23,6 @@ MIG_LEFT_OFF: Final = (
 )
 UNREADABLE: Final = "the card's MIG instances can't be read: {error}"
 NO_PROFILES: Final = "the card has no MIG profile that migProfileAllowlist names"
-NO_MPS: Final = "operating mode mps: cards are shared and limited as in hami-core; this agent starts no MPS server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,12 @@ def not_offered(modes: Modes, operating_mode: str) -> str:
     return ""
 
 
-def whole_only(modes: Modes) -> str:
-    """Why a card is only given as a whole; empty if it may be shared."""
+def whole_only(modes: Modes, operating_mode: str) -> str:
+    """Why a card is only given as a whole; empty if it may be shared.
+
+    In operating mode ``mps`` the MPS server is the one process on a card in EXCLUSIVE_PROCESS, and pods share that.
+    """
+    if operating_mode == "mps" and modes.compute == EXCLUSIVE_PROCESS:
+        return ""
     name = _EXCLUSIVE.get(modes.compute)
     return f"compute mode {name}" if name else ""

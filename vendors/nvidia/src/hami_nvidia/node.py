@@ -26,7 +26,10 @@ from hami_nvidia.mechanism import Held, mechanism
 from hami_nvidia.memory_limits import MemoryLimits, Wanted
 from hami_nvidia.metrics import METRICS
 from hami_nvidia.mig_node import MigNode
-from hami_nvidia.modes import NO_MPS, not_offered, whole_only
+from hami_nvidia.modes import not_offered, whole_only
+from hami_nvidia.mps_control import PROGRAM, MissingProgramError, MpsControl, MpsFolders
+from hami_nvidia.mps_node import MODE as MPS
+from hami_nvidia.mps_node import MOST_CLIENTS, MpsNode
 from hami_nvidia.nvml import MIB, Card, Nvml, NvmlError
 from hami_nvidia.region_updater import RegionUpdater
 from hami_nvidia.rules import PAIR_SCORES, REGISTER, WORD
@@ -86,6 +89,15 @@ class NvidiaNode(Nvidia):
         self._host_pids = HostPids(self.settings.proc_root, clock)
         self._region_updater = RegionUpdater(clock, now, self._host_pids)
         self._health = HealthWatch(self.nvml, policy, self.settings.xid_recovery_s, clock)
+        self.mps = MpsNode(MpsFolders(self.settings.mps_dir), self._mps_control)
+        self._mps_registered = ""
+
+    def _mps_control(self) -> MpsControl:
+        try:
+            program = self.settings.mps_control or self._root.here / self._root.follow(Path("usr/bin", PROGRAM))
+        except DeviceError as error:
+            raise MissingProgramError(str(error)) from error
+        return MpsControl(program, MpsFolders(self.settings.mps_dir))
 
     def _nvml_library(self) -> str:
         """The path of NVML. It is searched each time NVML is opened, since the driver may be installed late."""
@@ -107,8 +119,9 @@ class NvidiaNode(Nvidia):
             )
             self._mig = MigNode(self.nvml, self._config.mig_profile_allowlist, node.state_dir / "mig", self.settings)
         self.options = options(self.settings, self._config.model_dump(by_alias=True), node)
-        if self.options.mode == "mps":
-            log.warning(NO_MPS)
+        if self.options.mode == MPS and self.options.split_count > MOST_CLIENTS:
+            log.warning("a card has fewer slots than asked: MPS takes so many processes a card", slots=MOST_CLIENTS)
+            self.options = self.options.model_copy(update={"split_count": MOST_CLIENTS})
         return found
 
     # --- discovery -------------------------------------------------------------------------------------------------
@@ -128,6 +141,7 @@ class NvidiaNode(Nvidia):
             log.warning("a card does not answer", error=str(error))
         self._native = self._native_slots(found)
         self._report_filters_without_card(found)
+        self._mps_registered = self.mps.problem if self.options.mode == MPS else ""
         devices: dict[str, Device] = {}
         for card in found:
             if card.uuid in self.options.hidden_uuids or card.index in self.options.hidden_indices:
@@ -167,12 +181,12 @@ class NvidiaNode(Nvidia):
         mig = mode == "mig"
         scaling = 1.0 if mig else self.options.memory_scaling
         reserved = -(-card.reserved_bytes // MIB)
-        withheld = not_offered(card.modes, mode)
+        withheld = not_offered(card.modes, mode) or (self._mps_registered if mode == MPS else "")
         if reserved >= total:
             withheld, reserved = f"the driver keeps all {total} MiB of the card's memory for itself", 0
         elif self.settings.subtract_reserved_memory:
             total, reserved = total - reserved, 0
-        whole = "" if mig else whole_only(card.modes)
+        whole = "" if mig else whole_only(card.modes, mode)
         memory = int(total * scaling)
         offer: tuple[MigProfile, ...] = ()
         slots = 1 if whole else self._mig.slots(card) if mig else self.options.split_count
@@ -311,8 +325,8 @@ class NvidiaNode(Nvidia):
             return self._allocate_instances(slices, container)
         held = container_edits.in_order(tuple(slices_by_device(slices).values()), self._cards)
         limits = self._limits(held, container)
-        limited = container_edits.limited_cards(limits) if limits and self.settings.turn_pages else ()
-        return container_edits.edits(
+        limited = container_edits.limited_cards(limits) if limits and self._takes_turns else ()
+        made = container_edits.edits(
             held,
             limits,
             cards=self._cards,
@@ -323,6 +337,12 @@ class NvidiaNode(Nvidia):
             dev_root=self.settings.dev_root,
             turn_pages={uuid: self._turn_pages.ensure(uuid) for uuid in limited},
         )
+        return self.mps.add(made, limits) if self.options.mode == MPS else made
+
+    @property
+    def _takes_turns(self) -> bool:
+        """Whether containers with a core limit take turns on a card. Turns would serialise what MPS lets overlap."""
+        return self.settings.turn_pages and self.options.mode != MPS
 
     def _allocate_instances(self, slices: tuple[Slice, ...], container: ContainerRef) -> ContainerEdits:
         """Make the container's MIG instances. The hardware limits it, so there is no interposer."""
@@ -404,7 +424,7 @@ class NvidiaNode(Nvidia):
         }
         if self.settings.driver_limits == "auto":
             self._memory_limits.update(self._wanted_limits(records, region_dirs))
-        if self.settings.turn_pages:
+        if self._takes_turns:
             self._turn_pages.ensure_all(frozenset().union(*(tenant.limited for tenant in tenants.values())))
 
     def _held_by(self, slices: Sequence[Slice], container: ContainerRef) -> tuple[Held, ...]:
@@ -458,7 +478,23 @@ class NvidiaNode(Nvidia):
         native = self._native.keys() - {d.id for d in devices}
         found = self._health.look([*(d.id for d in devices), *sorted(native)])
         self._sick = frozenset(change.device_id for change in found if not change.healthy)
-        return [replace(c, rediscover=True) if c.healthy and self._has_other_modes(c.device_id) else c for c in found]
+        mps_changed = self._mps_changed()
+        return [
+            replace(c, rediscover=True) if c.healthy and (mps_changed or self._has_other_modes(c.device_id)) else c
+            for c in found
+        ]
+
+    def _mps_changed(self) -> bool:
+        """Whether the MPS control daemon came or went since the cards were registered."""
+        if self.options.mode != MPS:
+            return False
+        self.mps.look()
+        return self.mps.problem != self._mps_registered
+
+    def mps_serves(self, uuid: str) -> bool:
+        """Whether pods share this card through an MPS control daemon that answered when it was last asked."""
+        card = self._cards.get(uuid)
+        return card is not None and self._mode(card) == MPS and self.mps.serves()
 
     def _has_other_modes(self, uuid: str) -> bool:
         card = self._cards.get(uuid)

@@ -112,6 +112,10 @@ class NodeSettings(EnvironmentSettings):
     )
     mig_enable: bool = True
     """Operating mode mig: turn on MIG mode of a card that nobody uses; False: never change a card's MIG mode."""
+    mps_dir: Path = Path("/run/hami/mps")
+    """Folder of the MPS control daemon's sockets and shared memory, at the same path on the host and here."""
+    mps_control: Path | None = None
+    """nvidia-cuda-mps-control; None: in usr/bin below the driver's root."""
 
     @field_validator("driver_libraries", mode="before")
     @classmethod

@@ -122,9 +122,3 @@ def test_operating_mode_mig_offers_a_card_once_its_mode_is_on(node, card):
     card.set(mig=True, mig_after_reset=False)
     told = node(operating_mode="mig").discover()[0].not_offered
     assert told.startswith("MIG mode stays on until the card is reset")
-
-
-def test_operating_mode_mps_is_logged_and_shares_as_hami_core(node, capsys):
-    made = node(operating_mode="mps")
-    assert "starts no MPS server" in capsys.readouterr().out
-    assert [(d.mode, d.healthy) for d in made.discover()] == [("mps", True)] * 2

@@ -309,6 +309,43 @@ async def test_a_card_in_mig_mode_is_not_offered_until_it_is_off(bed):
         assert f"device {devices[0].id}" in await bed.done("late")
 
 
+async def test_mps_daemon_outlives_the_agent_and_decides_what_is_offered(root, mps):
+    env = {"OPERATING_MODE": "mps", "MPS_DIR": str(mps.folder), "MPS_CONTROL": str(mps.control)}
+    async with Bed(root, **{f"HAMI_NVIDIA_{name}": value for name, value in env.items()}) as bed:
+
+        async def offered() -> set[bool]:
+            return {d.healthy for d in (await bed.devices())[0]}
+
+        async def all_offered() -> bool:
+            return await offered() == {True}
+
+        async def none_offered() -> bool:
+            return await offered() == {False}
+
+        assert await none_offered()
+        mps.start()
+        await bed.until(all_offered, "cards while the daemon answers", 30)
+        (first, _), _ = await bed.devices()
+        assert first.mode == "mps"
+        await bed.run("a", [(first.id, 1000, 30)], f"{SHOW}; ls -d /dev/shm ${{CUDA_MPS_PIPE_DIRECTORY}}/control")
+        text = await bed.done("a")
+        assert "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30" in text
+        assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1000M" in text
+        assert "/usr/local/vgpu/mps/control" in text, "the daemon's socket is in the container"
+
+        before = mps.pid()
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            bed.stop(number)
+            assert mps.ask().stdout == "100.0\n", "no agent, and the daemon goes on"
+            bed.start()
+            await bed.until(bed.ready, "the agent to be ready again")
+            assert await all_offered(), "a restart withdraws nothing"
+        assert mps.pid() == before
+        mps.kill()
+        await bed.until(none_offered, "cards to be withdrawn", 30)
+        assert 'reason="no MPS control daemon answers' in (await bed.get("/metrics"))[1]
+
+
 async def test_a_second_agent_on_one_state_folder_is_refused(bed):
     log = bed.root / "agent.log"
     first = bed.agent
