@@ -122,6 +122,8 @@ TYPES: dict[str, dict[str, Any]] = {
     "duration": {"type": "string", "pattern": r"^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h)?)+$"},
     "duration|empty": {"type": "string", "pattern": r"^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h)?)*$"},
     "count|all": {"type": ["string", "integer"], "minimum": 1, "pattern": "^([1-9][0-9]*|all)$"},
+    "share|empty": {"type": ["integer", "string"], "pattern": "^$", "minimum": 1, "maximum": 100},
+    "mps-limit": {"type": "string", "pattern": "^([0-9]+=[1-9][0-9]*[MG](,[0-9]+=[1-9][0-9]*[MG])*)?$"},
     "level": {"enum": [0, 1, 2, 3, 4, "0", "1", "2", "3", "4"]},
     "list:mount": {
         "type": "array",

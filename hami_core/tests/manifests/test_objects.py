@@ -619,6 +619,7 @@ def test_mounts_have_their_volumes_and_each_only_one():
     variants = [
         (),
         ("devicePlugin.nvidiaDriverRoot=/run/nvidia/driver", "devicePlugin.gpuOperatorToolkitReady.enabled=true"),
+        ("devicePlugin.mps.enabled=true", "devicePlugin.nvidiaDriverRoot=/run/nvidia/driver"),
         (
             "scheduler.kubeScheduler.enabled=false",
             "scheduler.extender.clientCASecret=x",
@@ -634,6 +635,9 @@ def test_mounts_have_their_volumes_and_each_only_one():
             containers = [*pod["containers"], *pod.get("initContainers", ())]
             used = {mount["name"] for one in containers for mount in one.get("volumeMounts", ())}
             assert sorted(used) == sorted(volumes)
+            for one in containers:
+                paths = [mount["mountPath"] for mount in one.get("volumeMounts", ())]
+                assert len(set(paths)) == len(paths)
 
 
 @pytest.mark.parametrize("root", ["/", "/run/nvidia/driver"])

@@ -52,6 +52,10 @@
 {{- default (include "hami.scheduler" .) .Values.scheduler.serviceAccountName -}}
 {{- end -}}
 
+{{- define "hami.mps" -}}
+{{- printf "%s-nvidia-mps" (include "hami.fullname" .) -}}
+{{- end -}}
+
 {{- define "hami.agentServiceAccount" -}}
 {{- default (include "hami.agent" .) .Values.devicePlugin.serviceAccountName -}}
 {{- end -}}
