@@ -534,7 +534,7 @@ class NvidiaNode(Nvidia):
                     whole=one.whole,
                     enforced=one.enforced,
                     driver=self._memory_limits.holds(name, one.card),
-                    mps=False,
+                    mps=self.mps_serves(one.card),
                 )
                 labels = {"namespace": ref.namespace, "pod": ref.pod, "container": ref.container}
                 own = {"vdevice_index": str(index), "device_uuid": one.card, "mechanism": found.value}
