@@ -438,13 +438,13 @@ def health(devices: Sequence[Device]) -> Sequence[HealthChange]:
 def release(container: ContainerRef) -> None:
     """Undo what `allocate` did on the node outside the container, such as making a MIG instance. Optional.
 
-    When: after the container's pod is gone from the API server and from the kubelet's checkpoint. It may be repeated.
-        After a restart of the agent, it may come before `discover`.
+    When: once the container's pod has ended, and again after the pod is gone from the API server and from the kubelet's
+        checkpoint. It may be repeated. After a restart of the agent, it may come before `discover`.
 
     Args:
-        container: The container that is gone.
+        container: The container that has ended.
 
-    When it fails: it is repeated until it succeeds. Until then the node counts the container's slices as taken.
+    When it fails: it is repeated until it succeeds.
     """
 
 

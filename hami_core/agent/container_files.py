@@ -103,6 +103,8 @@ class ContainerFiles:
         self._clock = clock
         self._writing: dict[str, asyncio.Task[None]] = {}
         self._removing: dict[str, asyncio.Task[None]] = {}
+        self._releasing: dict[str, asyncio.Task[None]] = {}
+        self._released: set[str] = set()
         self._writers = asyncio.Semaphore(WRITERS)
         self._scan_due = float("-inf")
 
@@ -123,7 +125,7 @@ class ContainerFiles:
 
     async def stop(self) -> None:
         """Wait for running writes, for two seconds at most. The next start writes what is still missing."""
-        tasks = [*self._writing.values(), *self._removing.values()]
+        tasks = [*self._writing.values(), *self._removing.values(), *self._releasing.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=STOP_WAIT_S)
         for task in tasks:
@@ -132,8 +134,8 @@ class ContainerFiles:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def write(self, record: Record) -> None:
-        """Begin to write a container's files, unless that has already begun."""
-        if record.name in self._writing or record.gone:
+        """Begin to write a container's files, unless that has already begun, or its pod has ended."""
+        if record.name in self._writing or record.gone or record.pod_uid in self._pods.ended:
             return
         task = asyncio.ensure_future(self._write(record))
         self._writing[record.name] = task
@@ -224,15 +226,22 @@ class ContainerFiles:
     async def clean(self, named: AbstractSet[str | None], uids: AbstractSet[str], given: Container[str]) -> None:
         """Remove the files of pods that neither the API server nor the kubelet has any more.
 
+        A pod that has ended may stay in the API server for days, as those of Jobs do. Its files stay as long. What its
+        vendor made is released at once, since the scheduler gives it to the next pod.
+
         Args:
             named: Names in the kubelet's checkpoint.
             uids: UIDs of the pods in the checkpoint.
             given: Given names that the checkpoint lacks and may still get.
         """
+        self._released &= self.records.keys()
         if self._pods.synced:
             for name, record in self.records.items():
+                busy = name in self._releasing or name in self._removing or name in self._writing
+                if record.pod_uid in self._pods.ended and name not in self._released and not busy:
+                    self._releasing[name] = asyncio.ensure_future(self._release(record))
                 over = name not in named and record.pod_uid not in uids and self._pods.get(record.pod_uid) is None
-                if (over or record.gone) and name not in self._removing and name not in self._writing:
+                if (over or record.gone) and not busy and name not in self._releasing:
                     self._removing[name] = asyncio.ensure_future(self._remove(record))
         if self._clock() < self._scan_due:
             return
@@ -249,6 +258,18 @@ class ContainerFiles:
             for name in present - named - set(self.records):
                 log.warning("removing a CDI spec that belongs to no record", name=name)
                 await asyncio.to_thread(self._specs.remove, name)
+
+    async def _release(self, record: Record) -> None:
+        """Call the vendor's ``release`` for a container whose pod has ended."""
+        try:
+            await self._vendors[record.vendor].release(record.ref)
+            self._released.add(record.name)
+        except HamiError as error:
+            log.warning("can't release what an ended container had; retrying", record=record.id, error=str(error))
+            await asyncio.sleep(RETRY_S)
+        finally:
+            self._releasing.pop(record.name, None)
+        self._wake()
 
     async def _remove(self, record: Record) -> None:
         """Mark the record as gone, remove the spec, call the vendor's ``release``, then delete the record."""

@@ -288,7 +288,7 @@ class Reconciler:
                     current[key] = _FOREIGN
             elif name in self._files.ready:
                 self._refusals.end(entry, pod)
-            elif name in self.records:
+            elif name in self.records and (pod is None or not pod.is_terminal):
                 self._files.write(self.records[name])
                 current[key] = self._refusals.of(key) or PREPARING
             elif pod is None:

@@ -12,6 +12,7 @@ import pytest
 
 from hami_core.agent.authority import Mode, Policy
 from hami_core.agent.proto import deviceplugin_pb2 as api
+from hami_core.errors import DeviceError
 from hami_core.model import ContainerKind
 from hami_core.tests.agent.node import FAMILY, GPU
 from hami_core.tests.agent.stub_kubelet import Given
@@ -237,6 +238,59 @@ async def test_files_are_removed_when_api_and_kubelet_lost_the_pod(node):
     assert not list(node.cdi_dir.iterdir())
     assert not list((node.state_dir / "containers").iterdir())
     assert node.vendor.released == ["main"]
+
+
+async def test_an_ended_pods_devices_are_released_and_its_files_stay(node):
+    """The scheduler gives its place to the next pod, also while the API server keeps it, as it keeps a Job's."""
+    agent = await node.up()
+    await node.registered()
+    given = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    await node.kubelet.prestart(given)
+    await agent.core.pass_once()
+    assert node.vendor.released == []
+    await node.pod("a", [("main", APP, [(C0, 1)])], phase="Succeeded")
+    await node.kubelet.until(lambda: node.vendor.released)
+    for _ in range(3):
+        await agent.core.pass_once()
+    assert node.vendor.released == ["main"]
+    assert node.kubelet.create(given), "its files stay as long as the pod does"
+    await node.down()
+    await node.up()
+    await node.kubelet.until(lambda: node.vendor.released == ["main"] * 2)
+
+
+async def test_an_ended_pods_release_is_repeated_until_it_succeeds(node, monkeypatch):
+    monkeypatch.setattr("hami_core.agent.container_files.RETRY_S", 0.05)
+    release, tries = node.vendor.release, []
+
+    def busy(container):
+        tries.append(container.container)
+        if len(tries) < 3:
+            raise DeviceError("a process still uses it")
+        release(container)
+
+    node.vendor.release = busy
+    await node.up()
+    await node.registered()
+    given = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    await node.kubelet.prestart(given)
+    await node.pod("a", [("main", APP, [(C0, 1)])], phase="Failed")
+    await node.kubelet.until(lambda: node.vendor.released == ["main"])
+
+
+async def test_a_container_of_an_ended_pod_gets_no_devices(node):
+    """Its preparation failed, and the pod ended. Nothing may be made for it later."""
+    node.vendor.fail = DeviceError("no instance")
+    agent = await node.up()
+    await node.registered()
+    await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    await node.kubelet.until(lambda: agent.core.records)
+    await node.pod("a", [("main", APP, [(C0, 1)])], phase="Failed")
+    await node.kubelet.until(lambda: node.vendor.released, seconds=10)
+    node.vendor.fail = None
+    for _ in range(3):
+        await agent.core.pass_once()
+    assert node.vendor.allocations == []
 
 
 async def test_a_pass_handles_a_checkpoint_that_prestart_read_first(node):
