@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from hami_interpose import sim
 from hami_nvidia import mig
-from hami_nvidia.config import MigAllowance
+from hami_nvidia.config import MigAllowance, NvidiaConfig
 from hami_nvidia.nvml_mig import NvmlMig
 
 from hami_core import ContainerKind, ContainerRef, DeviceError, MigPlacement, Slice
@@ -251,10 +251,13 @@ def piece(card, name, start, size):
     )
 
 
-def test_an_administrators_instance_is_never_offered_taken_or_destroyed(mig_node):
+@pytest.mark.parametrize("half", [True, False], ids=["without compute instance", "whole"])
+def test_an_administrators_instance_is_never_offered_taken_or_destroyed(mig_node, half):
     made, card, driver = mig_node
     profile = next(p for p in driver.profiles(card.id) if p.name.startswith("3g."))
-    driver.create(card.id, profile.id, MigPlacement(4, 4))
+    made_there = driver.create(card.id, profile.id, MigPlacement(4, 4))
+    if not half:
+        driver.create_compute(card.id, made_there, 3)
     now = made.discover()[0]
     free = {p.name.partition(".")[0]: [at.start for at in p.placements] for p in now.mig_profiles}
     assert (free["1g"], free["2g"], free["3g"], free["7g"]) == ([0, 1, 2, 3], [0, 2], [0], [])
@@ -263,25 +266,95 @@ def test_an_administrators_instance_is_never_offered_taken_or_destroyed(mig_node
     made.release(REF)
     for _ in range(3):
         made.tend({}, {}, {})
-    assert [one.placement.start for one in driver.instances(card.id)] == [4]
+    assert [(one.placement.start, len(one.compute)) for one in driver.instances(card.id)] == [(4, int(not half))]
 
 
-def test_an_instance_in_use_is_kept_until_its_process_ends(mig_node, monkeypatch):
+PROGRAM = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+context, memory = ctypes.c_void_p(), ctypes.c_uint64()
+assert cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(memory), 1 << 20) == 0
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def program(gpus):
+    """Start a program that holds memory on a MIG device, by the device's UUID. It ends when its input is closed."""
+    started = []
+
+    def start(uuid: str) -> subprocess.Popen:
+        env = sim.environment(gpus) | {"CUDA_VISIBLE_DEVICES": uuid}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        started.append(subprocess.Popen([sys.executable, "-c", PROGRAM], env=env, **pipes))
+        assert started[-1].stdout.readline() == "ready\n"
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.communicate(timeout=20)
+
+
+def test_an_instance_in_use_is_kept_until_its_program_ends(mig_node, program):
     made, card, driver = mig_node
-    made.allocate((piece(card, "1g.", 0, 1),), REF)
-
-    def busy(*_):
-        raise DeviceError("nvmlComputeInstanceDestroy: In use")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(NvmlMig, "destroy_compute", busy)
-        with pytest.raises(DeviceError, match="In use"):
-            made.release(REF)
-        for _ in range(3):
-            made.tend({}, {}, {})
-    assert len(driver.instances(card.id)) == 1
+    edits = made.allocate((piece(card, "1g.", 0, 1), piece(card, "1g.", 1, 1)), REF)
+    used, _ = edits.mig_instances
+    holder = program(used.uuid)
+    with pytest.raises(DeviceError, match="In use"):
+        made.release(REF)
+    for _ in range(3):
+        made.tend({}, {}, {})
+    assert [(one.placement.start, len(one.compute)) for one in driver.instances(card.id)] == [(0, 1)]
+    assert used.uuid in driver.devices(card.id).values(), "the program has it still"
+    assert holder.poll() is None
+    holder.communicate(timeout=20)
     made.tend({}, {}, {})
     assert driver.instances(card.id) == []
+
+
+def test_an_instance_that_an_administrator_destroyed_is_made_again(mig_node):
+    made, card, driver = mig_node
+    slices = (piece(card, "1g.", 6, 1),)
+    (before,) = made.allocate(slices, REF).mig_instances
+    driver.destroy_compute(card.id, before.gpu_instance_id, before.compute_instance_id)
+    (half,) = made.allocate(slices, REF).mig_instances
+    assert half.gpu_instance_id == before.gpu_instance_id, "only what was missing"
+    driver.destroy_compute(card.id, half.gpu_instance_id, half.compute_instance_id)
+    driver.destroy(card.id, half.gpu_instance_id)
+    (again,) = made.allocate(slices, REF).mig_instances
+    assert driver.devices(card.id) == {(again.gpu_instance_id, again.compute_instance_id): again.uuid}
+    driver.destroy_compute(card.id, again.gpu_instance_id, again.compute_instance_id)
+    made.release(REF)
+    assert driver.instances(card.id) == []
+
+
+def test_overlapping_plans_leave_the_first_container_its_instance(mig_node):
+    made, card, driver = mig_node
+    (first,) = made.allocate((piece(card, "2g.", 4, 2),), REF).mig_instances
+    other = replace(REF, container="other")
+    for name, start, size in (("1g.", 5, 1), ("3g.", 4, 4), ("7g.", 0, 8), ("1g.", 4, 1)):
+        with pytest.raises(DeviceError, match=r"is taken by GPU instance|is kept until container main is gone"):
+            made.allocate((piece(card, name, start, size),), other)
+    made.release(other)
+    assert list(driver.devices(card.id).values()) == [first.uuid]
+
+
+def test_a_list_for_another_model_offers_nothing_and_says_so(node, state):
+    state.set_modes(0, mig=True)
+    config = NvidiaConfig(mig_profile_allowlist=(MigAllowance(models=("H100",), profiles=("1g.10gb",)),))
+    made = node(config, operating_mode="mig")
+    card = made.discover()[0]
+    assert (card.mig_profiles, card.healthy) == ((), False)
+    assert card.not_offered == "the card has no MIG profile that migProfileAllowlist names"
+    asked = Slice(card.id, "NVIDIA", 1, 1, mig_profile="1g.10gb", mig_placement=MigPlacement(0, 1))
+    with pytest.raises(DeviceError, match=r"profile '1g\.10gb' is not offered"):
+        made.allocate((asked,), REF)
+    made.tend({}, {}, {})
+    assert not made.nvml.modes(made.discover()[1].id).mig, "no mode is changed for it"
 
 
 def test_one_container_may_have_several_instances_of_a_card(mig_node):
