@@ -41,6 +41,7 @@ class MigIds:
     def __init__(self, api: KubeApi) -> None:
         self._api = api
         self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._next: dict[str, tuple[Pod, Mapping[str, tuple[MigInstance, ...]]]] = {}
 
     def write(self, pod: Pod, made: Mapping[str, tuple[MigInstance, ...]]) -> None:
         """Start to write a pod's ids, unless it has them. The caller repeats this until it does. Does not block.
@@ -50,6 +51,7 @@ class MigIds:
             made: The instances of each container, by name.
         """
         if pod.uid in self._under_way:
+            self._next[pod.uid] = pod, made  # the write under way may fail because the pod has changed
             return
         before = pod.metadata.annotations.get(keys.MIG_ALLOCATIONS, "")
         positions = {container.name: at for at, (_, container) in enumerate(pod.containers())}
@@ -61,7 +63,13 @@ class MigIds:
         if after != before:
             task = asyncio.ensure_future(self._write(pod, after))
             self._under_way[pod.uid] = task
-            task.add_done_callback(lambda _: self._under_way.pop(pod.uid, None))
+            task.add_done_callback(lambda done: self._ended(pod.uid, done))
+
+    def _ended(self, uid: str, task: asyncio.Task[None]) -> None:
+        del self._under_way[uid]
+        waiting = self._next.pop(uid, None)
+        if waiting is not None and not task.cancelled():
+            self.write(*waiting)
 
     async def _write(self, pod: Pod, text: str) -> None:
         meta = pod.metadata

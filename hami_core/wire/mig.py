@@ -144,9 +144,10 @@ def with_ids(text: str, made: Mapping[int, Sequence[MigInstance]], *, key: str =
     Raises:
         WireError: The text is malformed, as in `decode_reservations`.
     """
+    reserved = decode_reservations(text, key=key)
     changed = False
-    rows = msgspec.json.decode(text) if text else []
-    for row, reservation in zip(rows or [], decode_reservations(text, key=key), strict=True):
+    rows = msgspec.json.decode(text) if reserved else []
+    for row, reservation in zip(rows, reserved, strict=True):
         place = reservation.gpu_uuid, reservation.placement
         own = next((m for m in made.get(reservation.container_index, ()) if (m.card, m.placement) == place), None)
         if own is not None:

@@ -115,7 +115,7 @@ async def test_a_pod_with_ids_still_verifies_after_restart_and_reboot(mig):
     await mig.kubelet.prestart(second)
     await told(mig, "MIG-0-6-1", "MIG-0-5-1", "MIG-1-0-1")
     wrote = patches(mig)
-    assert wrote in {2, 3}, "one for each container, and perhaps one that met an older version"
+    assert wrote >= 2, "one for each container, and perhaps some that met an older version"
     await mig.down()
     await mig.up()
     mig.agent.core.wake()
@@ -181,8 +181,10 @@ async def test_a_tenants_edit_is_not_repaired_and_gives_nothing(mig, text):
     pod = mig.server.objects["pods"]["default/a"]
     pod["metadata"]["annotations"][keys.MIG_ALLOCATIONS] = text
     await mig.server.put("pods", pod)
+    await mig.kubelet.until(lambda: mig.agent.pods.get(uid).metadata.annotations[keys.MIG_ALLOCATIONS] == text)
     wrote = patches(mig)
-    await asyncio.sleep(0.3)
+    for _ in range(3):
+        await mig.agent.core.pass_once()
     assert (annotation(mig), patches(mig)) == (text, wrote)
     assert mig.kubelet.create(given[1])["deviceNodes"]
 
