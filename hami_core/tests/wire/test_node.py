@@ -19,6 +19,8 @@ from hami_core.wire.reasons import encode_histogram, parse_histogram
 amounts = st.integers(0, 2**31 - 1)
 names = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=30)
 plain = st.from_regex(r"[A-Za-z0-9 ._-]{1,20}", fullmatch=True)
+OURS = {"reservedmem", "notoffered", "wholeonly"}
+"""Keys of ``custominfo`` that have fields of their own."""
 profiles = st.builds(
     MigProfile, names, amounts, amounts, st.integers(0, 16),
     st.lists(st.builds(MigPlacement, st.integers(0, 16), st.integers(1, 16)), max_size=3).map(tuple),
@@ -28,7 +30,7 @@ devices = st.lists(
         Device, id=names, index=amounts, slots=amounts, memory_mib=amounts, cores=amounts, type=names,
         family=st.just("F"), numa=st.integers(0, 8), mode=st.sampled_from(["", "mig", "hami-core"]),
         healthy=st.booleans(), mig_profiles=st.lists(profiles, max_size=2).map(tuple),
-        custom=st.dictionaries(names, st.integers(0, 9) | names, max_size=2),
+        custom=st.dictionaries(names.filter(lambda name: name not in OURS), st.integers(0, 9) | names, max_size=2),
     ),
     max_size=4, unique_by=lambda d: d.id,
 )  # fmt: skip
