@@ -744,6 +744,9 @@ class NodeContext:
         enforcement: Whether containers' limits are enforced (``enforce``), use is only counted (``observe``), or
             neither (``off``).
         legacy_metrics: Whether metrics are also served under their old names.
+        mounted: Lists the host paths that containers mount now, or will mount when they restart. Ask it before removing
+            a host file that `allocate` once named. Raises `DeviceError` if the list would not be complete. None: unknown,
+            so remove nothing.
 
     Example:
         >>> from pathlib import Path
@@ -758,6 +761,7 @@ class NodeContext:
     config_file: Path | None = None
     enforcement: Enforcement = "enforce"
     legacy_metrics: bool = False
+    mounted: Callable[[], frozenset[str]] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

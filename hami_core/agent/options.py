@@ -6,6 +6,7 @@ import os
 import socket
 from dataclasses import dataclass
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import structlog
 
 from hami_core.agent.authority import Mode, Policy
 from hami_core.agent.keyfiles import KeyFiles
+from hami_core.agent.mounted import mounted_paths
 from hami_core.http.metrics import no_token
 from hami_core.http.token import TokenFile
 from hami_core.model import NodeContext
@@ -74,6 +76,7 @@ def node_context(settings: AgentSettings) -> NodeContext:
         config_file=settings.node_config_file,
         enforcement=settings.enforcement,
         legacy_metrics=settings.legacy_metrics,
+        mounted=partial(mounted_paths, settings.cdi_dir, settings.kubelet_plugin_dir),
     )
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +18,7 @@ from hami_nvidia import driver as driver_files
 from hami_nvidia.feedback import Tenant
 from hami_nvidia.health import HealthWatch, XidPolicy
 from hami_nvidia.host_pids import HostPids
+from hami_nvidia.library import LibraryFolder
 from hami_nvidia.links import pair_scores
 from hami_nvidia.mechanism import Held, mechanism
 from hami_nvidia.memory_limits import MemoryLimits, Wanted
@@ -60,6 +58,7 @@ class NvidiaNode(Nvidia):
     """The node that the agent serves. It is not set in a process without a node, which calls no further hook."""
     _turn_pages: TurnPages
     _mig: MigNode
+    _library: LibraryFolder
 
     def __init__(
         self,
@@ -75,14 +74,13 @@ class NvidiaNode(Nvidia):
         self.options = NodeOptions()
         self._cards: dict[str, Card] = {}
         self._driver: driver_files.DriverFiles | None = None
-        self._interposer: container_edits.Interposer | None = None
         self._damaged: set[str] = set()
         self._memory_limits = MemoryLimits(self.nvml, self.settings.proc_root, self.settings.cgroup_root, clock)
         self._held: dict[str, tuple[Held, ...]] = {}
         self._native: dict[str, dict[str, tuple[str, NativeSlot]]] = {}
         self._sick: frozenset[str] = frozenset()
         self._shares = monitor.DeviceTimeShares(clock)
-        self._now = now
+        self._clock, self._now = clock, now
         self._unmatched: frozenset[str] = frozenset()
         policy = XidPolicy.parse(self.settings.disable_health_checks, self.settings.enable_health_checks)
         self._tenants: dict[str, Tenant | None] = {}
@@ -117,6 +115,7 @@ class NvidiaNode(Nvidia):
             self._turn_pages = TurnPages(
                 node.state_dir / "turns", self.settings.proc_root / "sys/kernel/random/boot_id"
             )
+            self._library = LibraryFolder(self.settings.library_dir or node.state_dir / "lib", self._clock)
             self._mig = MigNode(self.nvml, self._config.mig_profile_allowlist, node.state_dir / "mig", self.settings)
         self.options = options(self.settings, self._config.model_dump(by_alias=True), node)
         if self.options.mode == MPS and self.options.split_count > MOST_CLIENTS:
@@ -332,7 +331,7 @@ class NvidiaNode(Nvidia):
             cards=self._cards,
             driver=self._driver_files(),
             control=driver_files.control_nodes(self.settings.dev_root),
-            interposer=self._installed(),
+            interposer=self._library.install(),
             options=self.options,
             dev_root=self.settings.dev_root,
             turn_pages={uuid: self._turn_pages.ensure(uuid) for uuid in limited},
@@ -377,24 +376,6 @@ class NvidiaNode(Nvidia):
             log.info("driver files", source=self._driver.source, mounts=len(self._driver.mounts))
         return self._driver
 
-    def _installed(self) -> container_edits.Interposer:
-        """The interposer on the host. The first call installs it, under a name made of its content."""
-        if self._interposer is None:
-            from hami_interpose import library  # noqa: PLC0415 - the wheel with the library, needed only here
-
-            folder = self.settings.library_dir or self._node.state_dir / "lib"
-            try:
-                content = library().read_bytes()
-                folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-                name = f"libvgpu-{hashlib.sha256(content).hexdigest()[:16]}.so"
-                _install(folder / name, content, 0o755)
-                preload = folder / "ld.so.preload"
-                _install(preload, container_edits.PRELOAD, 0o644)
-            except OSError as error:
-                raise DeviceError(f"can't install libvgpu.so in {folder}: {error}") from error
-            self._interposer = container_edits.Interposer(folder / name, preload)
-        return self._interposer
-
     @hookimpl
     def release(self, container: ContainerRef) -> None:
         """Destroy the MIG instances of a container that is gone."""
@@ -426,6 +407,7 @@ class NvidiaNode(Nvidia):
             self._memory_limits.update(self._wanted_limits(records, region_dirs))
         if self._takes_turns:
             self._turn_pages.ensure_all(frozenset().union(*(tenant.limited for tenant in tenants.values())))
+        self._library.remove_unused(self._node.mounted)
 
     def _held_by(self, slices: Sequence[Slice], container: ContainerRef) -> tuple[Held, ...]:
         """What a container has of each card, and whether its limits are enforced."""
@@ -543,15 +525,3 @@ class NvidiaNode(Nvidia):
     def _limit_rests(self, record_id: str, uuid: str) -> bool:
         tenant = self._tenants.get(record_id)
         return record_id in self._region_updater.resting or (tenant is not None and uuid not in tenant.limited)
-
-
-def _install(path: Path, content: bytes, mode: int) -> None:
-    """Write a file atomically, unless it already has this content. Several threads may do this at the same time."""
-    if path.is_file() and path.read_bytes() == content:
-        return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    with temporary.open("wb") as file:
-        file.write(content)
-        os.fchmod(file.fileno(), mode)
-        os.fsync(file.fileno())
-    temporary.rename(path)

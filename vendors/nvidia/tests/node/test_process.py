@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Self
 
 import aiohttp
+import hami_interpose
 import pytest
 from hami_interpose import feedback, region, sim, sim_library_dir, turn
 from hami_nvidia import rules
@@ -165,6 +166,10 @@ class Bed:
         (path,) = (self.root / "state/containers").glob(f"{uid}_main_*/region/vgpu.cache")
         (found,) = struct.unpack_from("<Q", path.read_bytes(), region.AGENT_BEAT_OFFSET)
         return found
+
+    def libraries(self) -> set[str]:
+        """Names of the libraries that agents installed on the node."""
+        return {path.name for path in (self.root / "state/lib").glob("libvgpu-*")}
 
     def words(self, uid: str) -> feedback.Words:
         (path,) = (self.root / "state/containers").glob(f"{uid}_main_*/region/vgpu.cache")
@@ -528,3 +533,80 @@ async def test_metrics_show_the_parts_of_a_containers_memory(bed):
 
 async def exists(bed, *uids) -> bool:
     return all(list((bed.root / "state/containers").glob(f"{uid}_main_*/region/vgpu.cache")) for uid in uids)
+
+
+def other_image(folder: Path) -> Path:
+    """A folder for PYTHONPATH whose libvgpu.so is another build than the installed one, by content and build id."""
+    shutil.copytree(Path(hami_interpose.__file__).parent, folder / "hami_interpose")
+    library = folder / "hami_interpose/lib/libvgpu.so"
+    mark = b"hami-build-id=" + hami_interpose.build_id().encode()
+    library.write_bytes(library.read_bytes().replace(mark, mark[:-4] + b"0the"))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "rounds", [1, pytest.param(100, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])], ids=["once", "often"]
+)
+async def test_agents_with_other_libraries_follow_each_other_under_load(root, rounds):
+    """A pod keeps its library. A later pod has the next agent's, and takes turns with it. No counter goes back."""
+    images = str(other_image(root / "image")), None
+    async with Bed(root, PYTHONPATH=images[0], HAMI_HANDOVER_TIME="0") as bed:
+        first, _ = (await bed.devices())[0]
+        kept = await bed.run("kept", [(first.id, 8000, 30)], WORK)
+        pods, turns = ["kept"], 0
+
+        async def all_work() -> bool:
+            return all(["works" in await bed.log(name) for name in pods])
+
+        async def more_turns() -> bool:
+            return bed.region(kept).devices[0].compute.turns > turns
+
+        async def used_once() -> bool:
+            found = [s for s in (await bed.get("/metrics"))[1].splitlines() if s.startswith("hami_vgpu_memory_used_b")]
+            names = [line.split('pod="')[1].split('"')[0] for line in found if f'device_uuid="{first.id}"' in line]
+            return sorted(names) == sorted(pods) and all(float(line.split()[-1]) == context for line in found)
+
+        await bed.until(all_work, "the first pod to work")
+        (old,) = bed.libraries()
+        context = bed.region(kept).devices[0].context_bytes
+        for number in range(1, rounds + 1):
+            turns = bed.region(kept).devices[0].compute.turns
+            assert bed.stop(signal.SIGKILL if number % 3 == 0 else signal.SIGTERM) in {0, -signal.SIGKILL}
+            bed.env["PYTHONPATH"] = images[number % 2]
+            bed.start()
+            await bed.until(bed.ready, f"agent {number} to be ready")
+            await bed.run(f"p{number}", [(first.id, 4000, 30)], WORK)
+            pods.append(f"p{number}")
+            await bed.until(all_work, f"pod {number} to work")
+            await bed.until(more_turns, f"the oldest pod to go on beside pod {number}")
+            await bed.until(used_once, f"each pod's memory to be shown once in round {number}")
+            assert old in bed.libraries()
+            assert len(bed.libraries()) == 2
+            if number > 1:
+                name = pods.pop(1)
+                await end(bed, name)
+        assert await bed.phase("kept") == "Running"
+        assert bed.region(kept).devices[0].denied == 0
+        for name in pods:
+            await end(bed, name)
+        bed.stop()
+        bed.env["PYTHONPATH"] = images[1]
+        bed.start()
+        await bed.until(bed.ready, "the last agent to be ready")
+        await bed.run("last", [(first.id, 1000)], WORK)
+
+        async def removed() -> bool:
+            return len(bed.libraries()) == 1 and old not in bed.libraries()
+
+        await bed.until(removed, "the library that no pod has any more to be removed")
+
+
+async def end(bed, name: str) -> None:
+    """Delete a pod and wait until the API server has it no more."""
+    await bed.api("DELETE", f"/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=1")
+
+    async def gone() -> bool:
+        found = await bed.api("GET", "/api/v1/namespaces/default/pods")
+        return name not in {pod["metadata"]["name"] for pod in found["items"]}
+
+    await bed.until(gone, f"pod {name} to be gone")
