@@ -745,8 +745,8 @@ class NodeContext:
             neither (``off``).
         legacy_metrics: Whether metrics are also served under their old names.
         mounted: Lists the host paths that containers mount now, or will mount when they restart. Ask it before removing
-            a host file that `allocate` once named. Raises `DeviceError` if the list would not be complete. None: unknown,
-            so remove nothing.
+            a host file that `allocate` once named. Raises `DeviceError` if the list would not be complete. None: it is
+            unknown what containers mount, so remove nothing.
 
     Example:
         >>> from pathlib import Path

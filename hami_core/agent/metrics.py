@@ -11,16 +11,18 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from hami_core.errors import HamiError
 from hami_core.http.metrics import metrics_route, no_token
-from hami_core.http.serve import Request, Response, Route
 from hami_core.observe import metrics as tables
+from hami_core.observe.exposition import spelling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
     from prometheus_client.registry import Collector
 
     from hami_core.agent.vendor import Vendor
+    from hami_core.http.serve import Route
     from hami_core.model import ContainerRef, Sample
+    from hami_core.observe.exposition import Encoder
     from hami_core.observe.metrics import Row
 
 log = structlog.get_logger(__name__)
@@ -51,24 +53,36 @@ class AgentMetrics:
     ) -> None:
         self._vendors = tuple(vendors)
         self._containers = containers
+        self._own = own
+        # Two vendors may have one metric. It still is one family.
+        self._specs = {spec.name: spec for spec in tables.AGENT}
+        self._specs |= {name: spec for vendor in vendors for name, spec in vendor.metric_specs.items()}
         self._samples: tuple[Sample, ...] = ()
         self._at = float("-inf")
         self._lock = asyncio.Lock()
         registry = CollectorRegistry()
-        specs = [*tables.AGENT, *(spec for vendor in vendors for spec in vendor.metric_specs.values())]
-        registry.register(tables.StateCollector(specs, lambda: (*self._rows(), *own())))
         for collector in extra:
             registry.register(collector)
         ProcessCollector(registry=registry)
-        self._inner = metrics_route(registry, token=token)
+        self._route = metrics_route(registry, token=token, more=self._text)
 
     def route(self) -> Route:
         """``GET /metrics``."""
-        return Route("GET", "/metrics", self._serve)
+        return self._route
 
-    async def _serve(self, request: Request) -> Response:
+    async def _text(self, encode: Encoder) -> AsyncIterator[bytes]:
         await self.refresh()
-        return await self._inner.handler(request)
+        return self._families(encode)
+
+    async def _families(self, encode: Encoder) -> AsyncIterator[bytes]:
+        """The text, one piece for each family. Other tasks run in between, so a scrape does not delay an Allocate."""
+        rows: dict[str, list[tuple[Mapping[str, str], float]]] = {name: [] for name in self._specs}
+        for name, labels, value in (*self._rows(), *self._own()):
+            rows[name].append((labels, value))
+        for name, found in rows.items():
+            [header], [lines] = spelling([self._specs[name]], encode)
+            yield header + "".join([lines.line(labels, value) for labels, value in found]).encode()
+            await asyncio.sleep(0)
 
     async def refresh(self) -> None:
         """Ask the vendors again if our samples are too old. A vendor that fails has no samples this time."""

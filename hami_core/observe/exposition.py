@@ -11,14 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
+
+from hami_core.observe.metrics import family
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hami_core.model import MetricSpec
+    from hami_core.observe.metrics import Family
 
 Encoder = Callable[[Collector], bytes]
 """An encoder, as `prometheus_client.exposition.choose_encoder` returns it."""
@@ -29,7 +31,7 @@ _END: Final = "# EOF\n"
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Writes samples of one gauge.
+    """Writes samples of one gauge or counter.
 
     Attributes:
         name: The metric's name.
@@ -56,25 +58,24 @@ class Lines:
 
 
 def spelling(specs: Sequence[MetricSpec], encode: Encoder) -> tuple[tuple[bytes, ...], tuple[Lines, ...]]:
-    """Headers (HELP and TYPE) and line writers of the gauges, in the encoder's form."""
+    """Headers (HELP and TYPE) and line writers of gauges and counters, in the encoder's form."""
     read = [_read(spec, encode) for spec in specs]
     return tuple(header for header, _ in read), tuple(lines for _, lines in read)
 
 
 class _One(Collector):
-    def __init__(self, family: GaugeMetricFamily) -> None:
+    def __init__(self, family: Family) -> None:
         self._family = family
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Family]:
         yield self._family
 
 
 def _read(spec: MetricSpec, encode: Encoder) -> tuple[bytes, Lines]:
-    labels = [*spec.labels, *(["zone"] if spec.zoned else [])]
-    family = GaugeMetricFamily(spec.name, spec.help, labels=labels)
-    probes = [f"\x01{number}\x01" for number in range(len(spec.labels))]
-    family.add_metric([*probes, *(["vGPU"] if spec.zoned else [])], 1.0)
-    text = encode(_One(family)).decode().removesuffix(_END)
+    probe = family(spec)
+    values = [f"\x01{number}\x01" for number in range(len(spec.labels))]
+    probe.add_metric([*values, *(["vGPU"] if spec.zoned else [])], 1.0)
+    text = encode(_One(probe)).decode().removesuffix(_END)
     start = text.rindex("\n", 0, -1) + 1
     parts = re.split("\x01([0-9]+)\x01", text[start:].removesuffix(_VALUE))
     order = tuple(spec.labels[int(number)] for number in parts[1::2])

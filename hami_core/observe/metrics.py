@@ -241,6 +241,11 @@ _FAMILIES: Final[Mapping[MetricKind, type[Family]]] = {
 }
 
 
+def family(spec: MetricSpec) -> Family:
+    """The family of a gauge or counter, without samples."""
+    return _FAMILIES[spec.kind](spec.name, spec.help, labels=[*spec.labels, *(["zone"] if spec.zoned else [])])
+
+
 class StateCollector(Collector):
     """Gauges and counters that are read at scrape time from ``rows()``.
 
@@ -269,10 +274,7 @@ class StateCollector(Collector):
         return iter(families.values())
 
     def _families(self) -> dict[str, Family]:
-        return {
-            name: _FAMILIES[spec.kind](name, spec.help, labels=[*spec.labels, *(["zone"] if spec.zoned else [])])
-            for name, spec in self._specs.items()
-        }
+        return {name: family(spec) for name, spec in self._specs.items()}
 
 
 def disagreements(tables: Iterable[Iterable[MetricSpec]]) -> dict[str, tuple[MetricSpec, MetricSpec]]:

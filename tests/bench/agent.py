@@ -1,4 +1,4 @@
-"""The node agent with 16 cards of 100 slots and 160 containers: answers to the kubelet, memory, idle CPU.
+"""The node agent with 16 cards of 100 slots and 160 containers: answers to the kubelet, memory, scrapes, idle CPU.
 
 The agent runs as a separate process, as in production, on simulated GPUs. The kubelet is the stub of the tests, which
 admits containers one by one and writes its checkpoint like the real one. Pods come from the embedded API server.
@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 
 from hami_core.agent.kubelet import dial
+from hami_core.agent.metrics import MAX_SAMPLE_AGE_S
 from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.agent.proto import deviceplugin_pb2_grpc as services
 from hami_core.model import Allocation, ContainerKind, ContainerSlices, Slice
@@ -44,10 +47,10 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 def run(*, quick: bool) -> list[Figure]:
     """Measure the latency of each call, memory and idle CPU."""
-    return asyncio.run(_run(5.0 if quick else 30.0))
+    return asyncio.run(_run(*(5.0, 1) if quick else (60.0, 10)))
 
 
-async def _run(idle_s: float) -> list[Figure]:
+async def _run(idle_s: float, scrapes: int) -> list[Figure]:
     sim = import_module("hami_interpose.sim")
     with tempfile.TemporaryDirectory(prefix="hami-") as name:
         folder = Path(name)
@@ -69,7 +72,7 @@ async def _run(idle_s: float) -> list[Figure]:
                 wanted = [(n, cards[n % CARDS]) for n in range(CONTAINERS + WAVE)]
                 pods = [await _bound(session, key, families, number, card) for number, card in wanted]
                 await part.ready(60)
-                return await _measure(kubelet, part, pods, idle_s)
+                return await _measure(kubelet, part, pods, cluster, idle_s, scrapes)
             finally:
                 part.signal(signal.SIGTERM)
                 part.wait()
@@ -120,7 +123,9 @@ async def _bound(
     return uid
 
 
-async def _measure(kubelet: StubKubelet, part: Part, pods: list[str], idle_s: float) -> list[Figure]:
+async def _measure(
+    kubelet: StubKubelet, part: Part, pods: list[str], cluster: Cluster, idle_s: float, scrapes: int
+) -> list[Figure]:
     times: dict[str, list[float]] = {"Allocate": [], "in a row": [], "first": [], "again": [], "wave": []}
     async with dial(kubelet.sockets[GPU]) as channel:
         plugin = services.DevicePluginStub(channel)
@@ -150,12 +155,15 @@ async def _measure(kubelet: StubKubelet, part: Part, pods: list[str], idle_s: fl
             await prestart(given, "again")
         memory = _rss_mib(part)
         await asyncio.sleep(2)
-        before = _cpu_s(part)
+        before, asked = _cpu_s(part), Counter(await cluster.requests())
         await asyncio.sleep(idle_s)
-        busy = (_cpu_s(part) - before) / idle_s * 100
+        busy, asked = (_cpu_s(part) - before) / idle_s * 100, Counter(await cluster.requests()) - asked
+        scraped = await _scrapes(part, scrapes)
         late = [await allocate(uid, "in a row") for uid in pods[CONTAINERS:]]
         await asyncio.gather(*(prestart(given, "wave") for given in late))
     assert len(list(kubelet.cdi_dir.glob("hami-*.json"))) == len(pods), "a container lacks its CDI spec"
+    ours = {what: count for what, count in asked.items() if what.endswith(" hami-agent") and "lease" not in what}
+    writes = sum(count for what, count in ours.items() if what.split()[0] not in {"get", "list", "watch"})
     case = f"{CONTAINERS} containers"
     return [
         *p50_p99("agent", f"Allocate, {case}", times["Allocate"], budget_ms=(5, 5)),
@@ -166,6 +174,32 @@ async def _measure(kubelet: StubKubelet, part: Part, pods: list[str], idle_s: fl
         Figure("agent", "processor time for each container started", started, "ms"),
         Figure("agent", f"memory of the agent process, {CARDS} x {SLOTS} slots, {case}", memory, "MiB", 130.0),
         Figure("agent", f"idle CPU of the agent process, {case}", busy, "% of a core", 1.0),
+        Figure("agent", f"writes to the API server in {idle_s:g} s of steady state, Lease left out", writes, "", 0.0),
+        *scraped,
+    ]
+
+
+async def _scrapes(part: Part, count: int) -> list[Figure]:
+    """Scrapes that ask the vendor, and the next ones, which get the same samples."""
+    taken: dict[str, list[float]] = {"asks": [], "again": []}
+    length = 0
+    async with aiohttp.ClientSession() as session:
+        for _ in range(count):
+            await asyncio.sleep(MAX_SAMPLE_AGE_S + 0.1)
+            for times in taken.values():
+                start = time.perf_counter()
+                async with session.get(part.ready_url.replace("/healthz", "/metrics")) as answer:
+                    length = len(await answer.read())
+                    assert answer.status == 200
+                times.append(time.perf_counter() - start)
+    case = f"scrape of {CONTAINERS} containers"
+    return [
+        Figure("agent", f"{case}, p50", statistics.median(taken["asks"]) * 1e3, "ms", 50.0),
+        Figure("agent", f"{case}, longest of {count}", max(taken["asks"]) * 1e3, "ms", 50.0),
+        Figure(
+            "agent", f"{case}, within {MAX_SAMPLE_AGE_S:g} s of another", statistics.median(taken["again"]) * 1e3, "ms"
+        ),
+        Figure("agent", f"length of a {case}", length / 2**10, "KiB"),
     ]
 
 

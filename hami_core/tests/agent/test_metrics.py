@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+from prometheus_client.exposition import choose_encoder
+
 from hami_core import DeviceError, MetricSpec, Sample
 from hami_core.agent.metrics import AgentMetrics
 from hami_core.http.serve import Request
+from hami_core.observe.metrics import StateCollector
 
 CARDS = MetricSpec.gauge("hami_acme_temperature_celsius", "Temperature of the card.", "device", zoned=True)
 RESETS = MetricSpec.counter("hami_acme_resets_total", "Resets of the card.", "device")
@@ -25,9 +29,10 @@ class Acme:
         return self.samples
 
 
-async def scrape(vendor: Acme, rows=()) -> str:
-    made = AgentMetrics([vendor], lambda _: ({}, {}), lambda: rows)
-    return (await made.route().handler(Request("GET", "/metrics"))).body.decode()
+async def scrape(*vendors: Acme, rows=()) -> str:
+    made = AgentMetrics(vendors, lambda _: ({}, {}), lambda: rows)
+    answer = await made.route().handler(Request("GET", "/metrics"))
+    return (answer.body + b"".join([piece async for piece in answer.stream])).decode()
 
 
 async def test_vendors_samples_have_help_and_type_of_the_table():
@@ -41,7 +46,28 @@ async def test_vendors_samples_have_help_and_type_of_the_table():
 
 
 async def test_a_vendor_that_fails_leaves_the_agents_own_metrics():
-    text = await scrape(Acme(), [("hami_agent_evictions_total", {"node": "n1"}, 3.0)])
+    text = await scrape(Acme(), rows=[("hami_agent_evictions_total", {"node": "n1"}, 3.0)])
     assert "# TYPE hami_agent_evictions_total counter\n" in text
     assert 'hami_agent_evictions_total{node="n1"} 3.0\n' in text
     assert "\nhami_acme" not in text
+
+
+async def test_a_metric_of_two_vendors_is_one_family():
+    first, second = (Acme(Sample(RESETS.name, {"device": name}, 2)) for name in "ab")
+    text = await scrape(first, second)
+    assert text.count("# TYPE hami_acme_resets_total counter\n") == 1
+    assert 'hami_acme_resets_total{device="a"} 2.0\nhami_acme_resets_total{device="b"} 2.0\n' in text
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text; version=1.0.0", "text/plain;version=1.0.0"])
+async def test_the_text_is_what_prometheus_client_writes(accept):
+    odd = 'a"b\\c\nd'
+    samples = Sample(CARDS.name, {"device": odd}, 61), Sample(RESETS.name, {"device": "é"}, 2e9)
+    made = AgentMetrics([Acme(*samples)], lambda _: ({}, {}), lambda: ())
+    answer = await made.route().handler(Request("GET", "/metrics", headers={"accept": accept}))
+    text = b"".join([piece async for piece in answer.stream])
+    encode, content_type = choose_encoder(accept)
+    table = StateCollector([CARDS, RESETS], lambda: [(s.name, s.labels, s.value) for s in samples])
+    assert encode(table).removesuffix(b"# EOF\n") in text
+    assert answer.content_type == content_type
+    assert text.endswith(b"# EOF\n") == ("openmetrics" in accept)
