@@ -615,6 +615,23 @@ def test_nothing_runs_with_more_than_it_needs():
     assert "allowPrivilegeEscalation" not in agent["securityContext"]
 
 
+MIG_NODE = '{"nodeconfig": [{"name": "n1", "OperatingMode": "mig"}]}'
+
+
+@pytest.mark.parametrize(
+    "mig", [{"nodeConfiguration": {"config": MIG_NODE}}, {"extraEnvs": {"HAMI_NVIDIA_OPERATING_MODE": "mig"}}]
+)
+def test_an_agent_that_is_to_make_instances_needs_sys_admin(mig):
+    release = Release(kube_version="1.36.3")
+    (told,) = warnings(CHART, {"devicePlugin": mig}, release)
+    assert "can't make MIG instances without SYS_ADMIN" in told
+    for context in ({"privileged": True}, {"capabilities": {"add": ["DAC_OVERRIDE", "SYS_ADMIN"]}}):
+        values = {"devicePlugin": mig | {"securityContext": context}}
+        assert warnings(CHART, values, release) == []
+        agent = container(made(values=values), "DaemonSet", "device-plugin")
+        assert {"NVIDIA_MIG_CONFIG_DEVICES", "NVIDIA_MIG_MONITOR_DEVICES"} <= {v["name"] for v in agent["env"]}
+
+
 def test_mounts_have_their_volumes_and_each_only_one():
     variants = [
         (),

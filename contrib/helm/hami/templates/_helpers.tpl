@@ -149,6 +149,15 @@ imagePullSecrets:
 {{- end -}}
 {{- end -}}
 
+{{- /* Whether NVIDIA's agent may make MIG instances: it is privileged, or has the capability SYS_ADMIN. */ -}}
+{{- define "hami.mayPartition" -}}
+{{- $context := default (dict) .Values.devicePlugin.securityContext -}}
+{{- $added := default (list) (dig "capabilities" "add" (list) $context) -}}
+{{- if or (dig "privileged" false $context) (has "SYS_ADMIN" $added) (has "CAP_SYS_ADMIN" $added) (has "ALL" $added) -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{- /* Warnings about values that the release does not follow, one line each. */ -}}
 {{- define "hami.warnings" -}}
 {{- if and .Values.devices.customresources (not .Values.scheduler.vendorPackages) (not .Values.agents) }}
@@ -164,6 +173,11 @@ agents: {{ .name }}: the image hami/scheduler does not hold the package of vendo
 {{- $d := .Values.devicePlugin -}}
 {{- if and $d.enabled $d.nvidiaDriverRoot (not $d.runtimeClassName) (not (dig "privileged" false (default (dict) $d.securityContext))) }}
 devicePlugin.nvidiaDriverRoot: unless NVIDIA's runtime is the nodes' default, the agent finds no cards (set devicePlugin.securityContext.privileged to true, or devicePlugin.runtimeClassName)
+{{- end -}}
+{{- $makes := regexMatch "(?i)\"operatingmode\"\\s*:\\s*\"mig\"" (default "" $d.nodeConfiguration.config) -}}
+{{- $makes = or $makes (eq "mig" (dig "HAMI_NVIDIA_OPERATING_MODE" "" (default (dict) $d.extraEnvs) | toString)) -}}
+{{- if and $d.enabled $makes (not (include "hami.mayPartition" .)) }}
+devicePlugin: on nodes with operatingmode mig the agent can't make MIG instances without SYS_ADMIN (add SYS_ADMIN to devicePlugin.securityContext.capabilities.add)
 {{- end -}}
 {{- range .Values.taken.replaced }}
 {{ . }}

@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import aiohttp
 import hami_interpose
@@ -21,28 +22,107 @@ import pytest
 from hami_interpose import feedback, region, sim, sim_library_dir, turn
 from hami_nvidia import rules
 
+from hami_core.manifests import Chart, Release, render
 from hami_core.sim.cluster import Cluster, NodeSpec
 from hami_core.wire import keys
 from hami_core.wire.node import decode_devices_json
 from hami_core.wire.signature import generate_private_key, public_key_pem, sign, statement_of
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 pytestmark = pytest.mark.timeout(120)
+
+
+CONFINE = """
+import ctypes, json, os, sys
+capabilities, root, mounts = json.loads(sys.argv[1])
+libc = ctypes.CDLL(None, use_errno=True)
+def call(name, *args):
+    if getattr(libc, name)(*args) != 0:
+        raise OSError(ctypes.get_errno(), name, str(args))
+class Attributes(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "namespace")]
+def read_only(path, on, flags=0):
+    attributes = Attributes(1, 0) if on else Attributes(0, 1)
+    call("syscall", 442, -100, path.encode(), flags, ctypes.byref(attributes), ctypes.sizeof(attributes))
+call("unshare", 0x20000)  # CLONE_NEWNS
+call("mount", None, b"/", None, 0x44000, None)  # MS_REC | MS_PRIVATE
+read_only("/", True, 0x8000)  # AT_RECURSIVE
+devices = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"]
+shown = dict.fromkeys(devices, True) | mounts
+kept = {path: os.open(path, os.O_PATH) for path in shown}
+for hidden in (root, "/dev"):
+    call("mount", b"tmpfs", hidden.encode(), b"tmpfs", 0, None)
+for path, fd in kept.items():
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if os.path.isdir(f"/proc/self/fd/{fd}"):
+        os.makedirs(path)
+    else:
+        os.mknod(path)
+    call("mount", f"/proc/self/fd/{fd}".encode(), path.encode(), None, 0x1000, None)  # MS_BIND
+    os.close(fd)
+    read_only(path, not shown[path])
+for hidden in (root, "/dev"):
+    read_only(hidden, True)
+for number in range(64):
+    if number not in capabilities and libc.prctl(23, number, 0, 0, 0) == 1:  # PR_CAPBSET_READ
+        call("prctl", 24, number, 0, 0, 0)  # PR_CAPBSET_DROP
+call("prctl", 38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Becomes another program, as a container's runtime would start it. Arguments: rights, and the program's command."""
+CAPABILITIES = {"DAC_OVERRIDE": 1}
+"""Numbers of the capabilities that the chart gives, from linux/capability.h."""
+
+
+def confined(capabilities: Sequence[str], root: Path, mounts: Mapping[str, bool], command: Sequence[str]) -> list[str]:
+    """A command that runs another one with these capabilities alone, on a read-only root, without new privileges.
+
+    Args:
+        capabilities: Names without ``CAP_``.
+        root: A folder that is hidden.
+        mounts: What is shown below it or elsewhere, and whether it may be written.
+        command: The command.
+    """
+    rights = [CAPABILITIES[name] for name in capabilities], str(root), dict(mounts)
+    return [sys.executable, "-I", "-S", "-c", CONFINE, json.dumps(rights), *command]
+
+
+@cache
+def chart_agent() -> dict:
+    """The agent's container in the chart."""
+    release = Release(kube_version="1.36.3")
+    made = render(Chart.read(), {"global": {"imageRegistry": "registry.example"}}, release)
+    (found,) = (
+        m.content
+        for m in made
+        if m.content["metadata"]["name"] == "hami-device-plugin" and m.content["kind"] == "DaemonSet"
+    )
+    return found["spec"]["template"]["spec"]["containers"][0]
 
 
 class Bed:
     """One node with two simulated cards, an agent, and a scheduler played by the test."""
 
-    def __init__(self, root: Path, *, reduced: bool = False, **env: str | None) -> None:
+    def __init__(
+        self, root: Path, *, reduced: bool = False, capabilities: Sequence[str] | None = None, **env: str | None
+    ) -> None:
         self.root = root
+        self.capabilities = capabilities
+        """If given, the agent has these alone, and sees of the node's folders only what the chart mounts."""
         self.reduced = reduced
         self.env = env
         self.gpus = root / "gpus"
+        self.sockets = root / "s"
         self.key = generate_private_key()
         self.agent: subprocess.Popen | None = None
         self.address = ""
 
     async def __aenter__(self) -> Self:
         sim.create(self.gpus, "a100x2")
+        self.sockets.mkdir()
+        (self.root / "state").mkdir()
         (self.root / "signing.pub").write_bytes(public_key_pem(self.key.public_key()))
         spec = NodeSpec(
             "n1",
@@ -85,13 +165,34 @@ class Bed:
             f"--kubelet-plugin-dir={self.place.plugin_dir}",
             f"--cdi-dir={self.place.cdi_dir}",
             f"--signing-keys={self.root / 'signing.pub'}",
-            f"--metrics-bind-address=unix:{self.root / 'm.sock'}",
+            f"--metrics-bind-address=unix:{self.sockets / 'm.sock'}",
             "--health-interval=0.2",
             "--log-format=json",
         ]
-        (self.root / "m.sock").unlink(missing_ok=True)
+        (self.sockets / "m.sock").unlink(missing_ok=True)
+        if self.capabilities is not None:
+            command = confined(self.capabilities, self.root, self._mounts(), command)
         with (self.root / "agent.log").open("ab") as log:
             self.agent = subprocess.Popen(command, env=env, stderr=log, stdout=log)
+
+    def _mounts(self) -> dict[str, bool]:
+        """What the agent sees below the bed's folder, by the chart's mounts, and whether it may write there."""
+        seen = {
+            "/var/lib/kubelet/device-plugins": self.place.plugin_dir,
+            "/var/lib/hami": self.root / "state",
+            "/var/run/cdi": self.place.cdi_dir,
+            "/signing-keys": self.root / "signing.pub",
+            # These three are not used here.
+            "/etc/cdi": None,
+            "/device-config": None,
+            "/config": None,
+        }
+        found = {}
+        for mount in chart_agent()["volumeMounts"]:
+            if seen[mount["mountPath"]] is not None:
+                found[str(seen[mount["mountPath"]])] = not mount.get("readOnly", False)
+        # In place of the ServiceAccount's token, the driver with its cards, and the port of the metrics:
+        return found | {str(self.cluster.kubeconfig): False, str(self.gpus): True, str(self.sockets): True}
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         if self.agent is None:
@@ -102,7 +203,7 @@ class Bed:
         return code
 
     async def get(self, path: str) -> tuple[int, str]:
-        async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(self.root / "m.sock"))) as session:
+        async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(self.sockets / "m.sock"))) as session:
             try:
                 async with session.get(f"http://agent{path}") as answer:
                     return answer.status, await answer.text()
@@ -610,3 +711,73 @@ async def end(bed, name: str) -> None:
         return name not in {pod["metadata"]["name"] for pod in found["items"]}
 
     await bed.until(gone, f"pod {name} to be gone")
+
+
+async def test_the_agent_works_with_the_rights_of_the_chart_alone(root):
+    """Discovery, registration, Allocate, specs, heartbeats, metrics and clean-up. Containers may close their files."""
+    context = chart_agent()["securityContext"]
+    assert context["capabilities"]["drop"] == ["ALL"]
+    assert context["readOnlyRootFilesystem"] is True
+    assert context["allowPrivilegeEscalation"] is False
+    async with Bed(root, capabilities=context["capabilities"]["add"]) as bed:
+        status = Path(f"/proc/{bed.agent.pid}/status").read_text()
+        assert f"CapEff:\t{1 << CAPABILITIES['DAC_OVERRIDE']:016x}\n" in status
+        assert "NoNewPrivs:\t1\n" in status
+        first, _ = (await bed.devices())[0]
+        uid = await bed.run("a", [(first.id, 1000, 30)], WORK)
+
+        async def works() -> bool:
+            return "works" in await bed.log("a")
+
+        await bed.until(works, "the pod to work")
+        region_file = bed.root / "state/containers" / record_of(bed, uid) / "region/vgpu.cache"
+        os.chown(region_file, 1000, 1000)
+        region_file.chmod(0)
+        before = bed.beat(uid)
+
+        async def beats() -> bool:
+            return bed.beat(uid) > before
+
+        await bed.until(beats, "a heartbeat in a region that its container closed")
+        _, metrics = await bed.get("/metrics")
+        assert f'hami_vgpu_memory_used_bytes{{container="main",device_uuid="{first.id}"' in metrics
+        assert "hami_vgpu_region_unreadable{" not in metrics
+        await end(bed, "a")
+        await bed.run("b", [(first.id, 1000)], SHOW)  # the kubelet forgets the first pod now
+        assert f"device {first.id}" in await bed.done("b")
+
+        async def cleaned() -> bool:
+            return not list((bed.root / "state/containers").glob(f"{uid}_*"))
+
+        await bed.until(cleaned, "the first container's files to be removed")
+        assert bed.stop() == 0
+
+
+async def test_without_dac_override_a_container_can_hide_its_use(root):
+    """What the capability is for."""
+    async with Bed(root, capabilities=[]) as bed:
+        first, _ = (await bed.devices())[0]
+        uid = await bed.run("a", [(first.id, 1000)], "sleep 300")
+        await bed.until(lambda: exists(bed, uid), "the region")
+        region_file = bed.root / "state/containers" / record_of(bed, uid) / "region/vgpu.cache"
+        os.chown(region_file, 1000, 1000)
+        region_file.chmod(0)
+
+        async def unreadable() -> bool:
+            return 'hami_vgpu_region_unreadable{container="main"' in (await bed.get("/metrics"))[1]
+
+        await bed.until(unreadable, "the region to be unreadable")
+
+
+def test_processes_of_others_are_seen_without_capabilities(root):
+    """The agent reads these to prove that limits reached a container, and to find a process's pid on the host."""
+    files = [f"/proc/{os.getpid()}/{name}" for name in ("mountinfo", "cgroup", "stat", "status")]
+    read = f"print([len(open(name).read()) > 0 for name in {files}])"
+    command = confined([], root, {}, [sys.executable, "-I", "-S", "-c", read])
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "[True, True, True, True]\n", done.stderr
+
+
+def record_of(bed, uid: str) -> str:
+    (found,) = (bed.root / "state/containers").glob(f"{uid}_main_*")
+    return found.name
