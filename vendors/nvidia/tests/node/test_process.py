@@ -25,6 +25,7 @@ from hami_nvidia import rules
 from hami_core.manifests import Chart, Release, render
 from hami_core.sim.cluster import Cluster, NodeSpec
 from hami_core.wire import keys
+from hami_core.wire.mig import MigReservation, encode_reservations
 from hami_core.wire.node import decode_devices_json
 from hami_core.wire.signature import generate_private_key, public_key_pem, sign, statement_of
 
@@ -72,8 +73,8 @@ call("prctl", 38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
 os.execv(sys.argv[2], sys.argv[2:])
 """
 """Becomes another program, as a container's runtime would start it. Arguments: rights, and the program's command."""
-CAPABILITIES = {"DAC_OVERRIDE": 1}
-"""Numbers of the capabilities that the chart gives, from linux/capability.h."""
+CAPABILITIES = {"DAC_OVERRIDE": 1, "SYS_ADMIN": 21}
+"""Numbers of the capabilities that the agent may have, from linux/capability.h."""
 
 
 def confined(capabilities: Sequence[str], root: Path, mounts: Mapping[str, bool], command: Sequence[str]) -> list[str]:
@@ -232,11 +233,20 @@ class Bed:
         text = node["metadata"]["annotations"][rules.REGISTER]
         return decode_devices_json(text, key="k", family="NVIDIA"), node
 
-    async def run(self, name: str, slices: list[tuple[str, int] | tuple[str, int, int]], script: str, **more) -> str:
+    async def run(
+        self,
+        name: str,
+        slices: list[tuple[str, int] | tuple[str, int, int]],
+        script: str,
+        *,
+        instances: list[MigReservation] | None = None,
+        **more,
+    ) -> str:
         """Create a pod and bind it with a signed allocation, as the scheduler does. Returns its UID.
 
         Args:
             slices: Card, MiB and percent (left out: no limit).
+            instances: Planned MIG instances.
             more: Further limits, by the words behind ``nvidia.com/``.
         """
         limits = {"nvidia.com/gpu": str(len(slices))} | {f"nvidia.com/{key}": value for key, value in more.items()}
@@ -247,6 +257,8 @@ class Bed:
         uid = made["metadata"]["uid"]
         text = "".join(f"{card},NVIDIA,{mib},{cores[0] if cores else 0}:" for card, mib, *cores in slices) + ";"
         annotations = {keys.NODE: "n1", rules.ALLOCATED: text}
+        if instances:
+            annotations[keys.MIG_ALLOCATIONS] = encode_reservations(instances)
         annotations[keys.SIGNATURE] = sign(self.key, statement_of(uid, annotations, epoch=1))
         binding = {
             "apiVersion": "v1",
@@ -751,6 +763,42 @@ async def test_the_agent_works_with_the_rights_of_the_chart_alone(root):
 
         await bed.until(cleaned, "the first container's files to be removed")
         assert bed.stop() == 0
+
+
+async def test_instances_are_made_with_the_rights_of_the_chart_and_sys_admin(root):
+    """MIG mode, a planned instance, its device nodes in the container, and its end."""
+    added = [*chart_agent()["securityContext"]["capabilities"]["add"], "SYS_ADMIN"]
+    async with Bed(root, capabilities=added, HAMI_NVIDIA_OPERATING_MODE="mig") as bed:
+
+        async def offered() -> bool:
+            return all(device.healthy and device.mig_profiles for device in (await bed.devices())[0])
+
+        await bed.until(offered, "the cards to be in MIG mode")
+        first, _ = (await bed.devices())[0]
+        profile = next(found for found in first.mig_profiles if found.slice_count == 1)
+        plan = MigReservation(0, 0, first.id, profile.name, profile.placements[0])
+        caps = bed.gpus / "dev/nvidia-caps"
+        caps.mkdir()
+        for number in range(3, 3 + 135):
+            (caps / f"nvidia-cap{number}").touch()
+        uid = await bed.run("a", [(first.id, profile.memory_mib)], "sleep 300", instances=[plan])
+
+        async def runs() -> bool:
+            return await bed.phase("a") == "Running"
+
+        await bed.until(runs, "the pod to run")
+        with sim.State(bed.gpus) as state:
+            (instance,) = state.mig_devices
+        (spec,) = bed.place.cdi_dir.glob("hami-*.json")
+        assert spec.read_text().count(f"{caps}/nvidia-cap") == 2
+        await end(bed, "a")
+        await bed.run("b", [(first.id, profile.memory_mib)], "true", instances=[plan])
+
+        async def destroyed() -> bool:
+            with sim.State(bed.gpus) as state:
+                return instance.uuid not in {device.uuid for device in state.mig_devices}
+
+        await bed.until(destroyed, "the first pod's instance to be destroyed", seen=lambda: uid)
 
 
 async def test_without_dac_override_a_container_can_hide_its_use(root):
