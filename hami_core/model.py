@@ -729,6 +729,7 @@ class NodeFacts:
 
 
 Enforcement = Literal["enforce", "observe", "off"]
+Serial = Literal["auto", "always", "never"]
 """What a node does with containers' limits: enforce them, only count what containers use, or neither."""
 
 
@@ -747,6 +748,8 @@ class NodeContext:
         mounted: Lists the host paths that containers mount now, or will mount when they restart. Ask it before removing
             a host file that `allocate` once named. Raises `DeviceError` if the list would not be complete. None: it is
             unknown what containers mount, so remove nothing.
+        serial: Serial mode, in which Allocate itself answers what a container gets: ``always``, ``never``, or ``auto``:
+            only if the container runtime turns out not to apply CDI specs.
 
     Example:
         >>> from pathlib import Path
@@ -762,6 +765,7 @@ class NodeContext:
     enforcement: Enforcement = "enforce"
     legacy_metrics: bool = False
     mounted: Callable[[], frozenset[str]] | None = field(default=None, compare=False)
+    serial: Serial = "auto"
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def flags(command):
     if command in SETTINGS:
         model = SETTINGS[command]
         names = chain.from_iterable(flag_names(*item) for item in model.model_fields.items())
-        return {*names, *KLOG, *model.IGNORED, "--help"}
+        return {*names, *KLOG, *model.IGNORED, *model.VARIABLES, "--help"}
     found = root.get_command(click.Context(root), command)
     assert found is not None, command
     parts = found.commands.values() if isinstance(found, click.Group) else ()

@@ -77,6 +77,7 @@ def node_context(settings: AgentSettings) -> NodeContext:
         enforcement=settings.enforcement,
         legacy_metrics=settings.legacy_metrics,
         mounted=partial(mounted_paths, settings.cdi_dir, settings.kubelet_plugin_dir),
+        serial=settings.serial,
     )
 
 

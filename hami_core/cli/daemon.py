@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -46,6 +47,7 @@ class Daemon(click.Command):
         settings, warnings = model.from_arguments(ctx.args)
         for warning in warnings:
             click.echo(f"hami: {warning}", err=True)
+        os.environ.update(model.variables_of(ctx.args))  # the vendor reads its settings from there
         sys.exit(import_module(self.process).run(settings))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime  # noqa: TC003 - pydantic needs it at run time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from hami_core.compatibility import HAMI
-from hami_core.model import Enforcement  # noqa: TC001 - pydantic too
+from hami_core.model import Enforcement, Serial  # noqa: TC001 - pydantic too
 from hami_core.settings.base import Settings
 from hami_core.settings.fields import notes
 from hami_core.settings.values import Address, Folder, Names, Seconds  # noqa: TC001 - pydantic too
@@ -17,8 +17,6 @@ from hami_core.settings.values import Address, Folder, Names, Seconds  # noqa: T
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_BINDING: Final = "which devices a container sees follows from its signed allocation and is written as CDI"
-_DRIVER: Final = "driver settings are the vendor's own: HAMI_<VENDOR>_…"
 _UNREAD: Final = "HAMi declares it and never reads it; the device-config file and the node configuration decide"
 
 _NODE = "Node"
@@ -28,37 +26,43 @@ _TIMES = "Times"
 _RUNNING = "Running"
 
 
+def _variables(found: Mapping[str, str]) -> dict[str, str]:
+    return {f"--{name}": variable for name, variable in found.items()}
+
+
+def _folder_of_socket(value: Any) -> Any:  # noqa: ANN401 - whatever was given
+    """Read HAMi's path of the socket as its folder.
+
+    Raises:
+        ValueError: There is no path, or the socket has another name than the kubelet gives it.
+    """
+    if not isinstance(value, str):
+        return value
+    if not value:
+        raise ValueError("is empty; the agent always registers with the kubelet")
+    if value.endswith(".sock"):
+        folder, _, name = value.rpartition("/")
+        if name != "kubelet.sock" or not folder:
+            raise ValueError(f"{value!r} is not kubelet.sock in a folder")
+        return folder
+    return value
+
+
 class AgentSettings(Settings):
     """Settings of the node agent."""
 
-    IGNORED: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(
-            (
-                "--pass-device-specs",
-                "--device-list-strategy",
-                "--device-id-strategy",
-                "--cdi-annotation-prefix",
-                "--gdrcopy-enabled",
-                "--gds-enabled",
-                "--mofed-enabled",
-                "--imex-channel-ids",
-                "--imex-required",
-            ),
-            _BINDING,
+    IGNORED: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        (
+            "--device-split-count",
+            "--device-memory-scaling",
+            "--device-cores-scaling",
+            "--disable-core-limit",
+            "--resource-name",
         ),
-        **{f"--{name}": _DRIVER for name in HAMI.driver_flags},
-        **dict.fromkeys(
-            (
-                "--device-split-count",
-                "--device-memory-scaling",
-                "--device-cores-scaling",
-                "--disable-core-limit",
-                "--resource-name",
-            ),
-            _UNREAD,
-        ),
-        "--kubelet-socket": "it is kubelet.sock in --kubelet-plugin-dir",
-    }
+        _UNREAD,
+    )
+    VARIABLES: ClassVar[Mapping[str, str]] = _variables({**HAMI.plugin_flags, **HAMI.plugin_switches})
+    SWITCHES: ClassVar[frozenset[str]] = frozenset(_variables(HAMI.plugin_switches))
 
     vendor: str = Field(
         "",
@@ -131,10 +135,11 @@ class AgentSettings(Settings):
         json_schema_extra=notes(group=_TRUST),
     )
 
-    kubelet_plugin_dir: Folder = Field(
+    kubelet_plugin_dir: Annotated[Folder, BeforeValidator(_folder_of_socket)] = Field(
         Path("/var/lib/kubelet/device-plugins"),
-        description="The kubelet's folder with kubelet.sock and the device checkpoint.",
-        json_schema_extra=notes(group=_KUBELET),
+        description="The kubelet's folder with kubelet.sock and the device checkpoint; the path of kubelet.sock, as in "
+        "HAMi, names its folder.",
+        json_schema_extra=notes(flags=["--kubelet-socket"], env=["KUBELET_SOCKET"], group=_KUBELET),
     )
     cdi_dir: Folder = Field(
         Path("/var/run/cdi"),
@@ -146,7 +151,7 @@ class AgentSettings(Settings):
         description="Folders with other programs' CDI specs, such as those of a vendor's toolkit.",
         json_schema_extra=notes(group=_KUBELET),
     )
-    serial: Literal["auto", "always", "never"] = Field(
+    serial: Serial = Field(
         "auto",
         description="Serial mode, for runtimes without CDI. auto: switch to it if CDI is found not to work.",
         json_schema_extra=notes(group=_KUBELET),

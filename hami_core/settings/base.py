@@ -18,7 +18,7 @@ from hami_core.documents import below, did_you_mean, finding_in_words, load_mapp
 from hami_core.errors import ConfigError
 from hami_core.model import EMPTY
 from hami_core.settings.fields import PREFIX, env_names, flag_names
-from hami_core.settings.flags import parse_arguments
+from hami_core.settings.flags import Given, parse_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -55,6 +55,10 @@ class Settings(BaseSettings):
 
     IGNORED: ClassVar[Mapping[str, str]] = EMPTY
     """HAMi's flags that are accepted but have no effect: flag → why."""
+    VARIABLES: ClassVar[Mapping[str, str]] = EMPTY
+    """HAMi's flags that a vendor's settings answer: flag → HAMi's environment variable for it."""
+    SWITCHES: ClassVar[frozenset[str]] = frozenset()
+    """Those of `VARIABLES` that need no value."""
 
     @classmethod
     def load(
@@ -103,13 +107,28 @@ class Settings(BaseSettings):
         Raises:
             ConfigError: An unknown flag, a flag without its value, or what `load` raises.
         """
-        given = parse_arguments(cls.model_fields, cls.IGNORED, arguments)
+        given = cls._parsed(arguments)
         settings = cls.load(given.values, file=given.config or None)
         misspelt = (
             f"environment variable {variable} has no effect: there is no such setting (did you mean {name}?)"
             for variable, name in cls._misspelt(os.environ)
         )
         return settings, (*given.warnings, *misspelt)
+
+    @classmethod
+    def variables_of(cls, arguments: Sequence[str]) -> Mapping[str, str]:
+        """Read HAMi's flags that a vendor's settings answer: HAMi's environment variable → text.
+
+        As in HAMi, such a flag outranks its variable. So the process sets these before it loads a vendor.
+
+        Raises:
+            ConfigError: An unknown flag, or a flag without its value.
+        """
+        return cls._parsed(arguments).variables
+
+    @classmethod
+    def _parsed(cls, arguments: Sequence[str]) -> Given:
+        return parse_arguments(cls.model_fields, cls.IGNORED, arguments, cls.VARIABLES, cls.SWITCHES)
 
     @classmethod
     def _misspelt(cls, variables: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hami_core.documents import did_you_mean
 from hami_core.errors import ConfigError
+from hami_core.model import EMPTY
 from hami_core.settings.fields import env_names, flag_names, note
 from hami_core.settings.values import duration_text, parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
@@ -49,56 +50,67 @@ class Given:
         values: Setting name → text.
         config: The settings file; empty: none was named.
         warnings: One sentence for each flag without effect.
+        variables: Environment variable → text, of flags that a vendor's settings answer.
     """
 
     values: dict[str, Any]
     config: str
     warnings: tuple[str, ...]
+    variables: dict[str, str]
 
 
-def parse_arguments(fields: Mapping[str, FieldInfo], ignored: Mapping[str, str], arguments: Sequence[str]) -> Given:
+def parse_arguments(
+    fields: Mapping[str, FieldInfo],
+    ignored: Mapping[str, str],
+    arguments: Sequence[str],
+    variables: Mapping[str, str] = EMPTY,
+    switches: Collection[str] = (),
+) -> Given:
     """Read flags: ``--name value``, ``--name=value``, one dash or two, switches as ``--name`` or ``--name=false``.
 
     Args:
         fields: The settings by name.
         ignored: Flags that are accepted and do nothing, beside klog's: flag → why.
         arguments: The words of the command line.
+        variables: Flags that stand for an environment variable: flag → variable. Several values are joined by commas.
+        switches: Those of them that need no value.
 
     Raises:
         ConfigError: An unknown flag, a word that belongs to no flag, or a flag without its value.
     """
-    known = {flag: name for name, field in fields.items() for flag in flag_names(name, field)}
+    known = _names_by_flag(fields)
     ignored = {**KLOG, **ignored}
     values: dict[str, Any] = {}
     config = ""
     warnings: list[str] = []
+    told: dict[str, str] = {}
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
         if not word.startswith("-") or word.strip("-") == "":
             raise ConfigError("command line", f"{word!r} belongs to no flag", "write --name=value")
         flag, equals, text = ("--" + word.lstrip("-")).partition("=")
-        flag = flag if flag in known else flag.replace("_", "-") if flag.replace("_", "-") in known else flag
+        dashed = flag.replace("_", "-")
+        flag = dashed if flag not in known and (dashed in known or dashed in variables) else flag
         name = known.get(flag)
-        if not name and flag not in ignored and flag not in {"--config", "--v"}:
-            fix = did_you_mean(flag, [*known, *ignored, "--config"]) or "see --help"
+        if not name and flag not in ignored and flag not in variables and flag not in {"--config", "--v"}:
+            fix = did_you_mean(flag, [*known, *ignored, *variables, "--config"]) or "see --help"
             raise ConfigError(flag, "there is no such flag", fix)
-        switch = _is_switch(fields[name]) if name else flag[2:] in _BOOLS
-        if switch and not equals:
-            text = "true"
-        elif not equals:
-            if not rest:
-                raise ConfigError(flag, "needs a value", f"write {flag}=…")
-            text = rest.pop(0)
+        switch = _is_switch(fields[name]) if name else flag[2:] in _BOOLS or flag in switches
+        if not equals:
+            text = "true" if switch else _next(rest, flag)
         if flag == "--config":
             config = text
         elif flag == "--v":
             values.setdefault("log_level", _level(text))
         elif name:
             values[name] = text
+        elif flag in variables:
+            before = told.get(variables[flag])
+            told[variables[flag]] = f"{before},{text}" if before and flag not in switches else text
         else:
             warnings.append(f"{flag} has no effect here: {ignored[flag]}")
-    return Given(values, config, tuple(warnings))
+    return Given(values, config, tuple(warnings), told)
 
 
 def help_text(model: type[BaseModel], usage: str) -> str:
@@ -131,6 +143,17 @@ def default_text(field: FieldInfo) -> str:
         return str(value)
     is_duration = any(getattr(check, "func", None) is parse_duration for check in field.metadata)
     return duration_text(value) if is_duration else f"{value:g}"
+
+
+def _next(rest: list[str], flag: str) -> str:
+    """Take a flag's value, which is the next word."""
+    if not rest:
+        raise ConfigError(flag, "needs a value", f"write {flag}=…")
+    return rest.pop(0)
+
+
+def _names_by_flag(fields: Mapping[str, FieldInfo]) -> dict[str, str]:
+    return {flag: name for name, field in fields.items() for flag in flag_names(name, field)}
 
 
 def _is_switch(field: FieldInfo) -> bool:

@@ -58,6 +58,7 @@ def page() -> str:
         _section("hami scheduler", SchedulerSettings),
         _policies(),
         _section("hami agent", AgentSettings),
+        _variables(),
         _ignored(),
     ]
     return "\n".join(parts)
@@ -121,6 +122,20 @@ def _choices(field: FieldInfo) -> str:
         return ""
     missing = [word for word in words if word not in (field.description or "")]
     return f" One of {', '.join(f'`{word}`' for word in words)}." if missing else ""
+
+
+def _variables() -> str:
+    rows = [f"| `{flag}` | `{variable}` |" for flag, variable in sorted(AgentSettings.VARIABLES.items())]
+    lines = [
+        "## hami agent: flags of the vendor",
+        "",
+        "HAMi's device plugin has these flags. The agent hands each to its vendor as HAMi's environment variable, and",
+        "the flag comes before the variable. The vendor's page says what it means ({doc}`agent-nvidia`).",
+        "",
+        "| flag | variable |",
+        "|---|---|",
+    ]
+    return "\n".join([*lines, *rows, ""])
 
 
 def _ignored() -> str:

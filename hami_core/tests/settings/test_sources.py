@@ -188,6 +188,47 @@ def test_agent_settings_that_do_not_fit_together(values, message):
         AgentSettings.load(values, environment={})
 
 
+AGENT = ["--node-name=n", "--mode=trust:a"]
+
+
+def test_flags_of_the_vendor_become_hamis_variables():
+    arguments = [
+        *AGENT,
+        "--gds-enabled",
+        "--device-list-strategy=cdi-cri",
+        "--device_list_strategy",
+        "cdi-annotations",
+        "--imex-required=false",
+        "--nvidia-dev-root=/",
+    ]
+    settings, warnings = AgentSettings.from_arguments(arguments)
+    assert (settings.node_name, warnings) == ("n", ())
+    assert AgentSettings.variables_of(arguments) == {
+        "GDS_ENABLED": "true",
+        "DEVICE_LIST_STRATEGY": "cdi-cri,cdi-annotations",
+        "IMEX_REQUIRED": "false",
+        "NVIDIA_DEV_ROOT": "/",
+    }
+
+
+def test_flag_of_the_vendor_may_be_misspelt_and_needs_its_value():
+    with pytest.raises(ConfigError, match=r"--device-list-stratgy: there is no such flag \(did you mean"):
+        AgentSettings.from_arguments([*AGENT, "--device-list-stratgy=envvar"])
+    with pytest.raises(ConfigError, match="--device-list-strategy: needs a value"):
+        AgentSettings.from_arguments([*AGENT, "--device-list-strategy"])
+
+
+def test_hamis_kubelet_socket_names_the_plugin_folder():
+    settings, warnings = AgentSettings.from_arguments([*AGENT, "--kubelet-socket=/k/plugins/kubelet.sock"])
+    assert (str(settings.kubelet_plugin_dir), warnings) == ("/k/plugins", ())
+    given = {"node_name": "n", "mode": "trust:a"}
+    read = AgentSettings.load(given, environment={"KUBELET_SOCKET": "/k/kubelet.sock"})
+    assert str(read.kubelet_plugin_dir) == "/k"
+    for text, message in (("", "is empty; the agent always registers"), ("/k/other.sock", "is not kubelet.sock")):
+        with pytest.raises(ConfigError, match=message):
+            AgentSettings.load({**given, "kubelet_plugin_dir": text}, environment={})
+
+
 def test_trust_with_names_in_hamis_short_form():
     settings = AgentSettings.load({"node_name": "n", "mode": "trust:a,b"}, environment={})
     assert (settings.mode, settings.trust_schedulers) == ("trust", ("a", "b"))
