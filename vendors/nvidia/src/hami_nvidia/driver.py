@@ -14,6 +14,8 @@ from hami_core import DeviceError, DeviceNode, Mount, OciHook
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from hami_nvidia.driver_places import DevFolder
+
 KIND: Final = "nvidia.com/gpu"
 CONTROL: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 """Device nodes that every container with a card gets, if the node has them."""
@@ -113,8 +115,11 @@ def nvml_below(root: DriverRoot) -> str:
 
     LD_LIBRARY_PATH is no alternative, since such a root may have its own libc.
     """
-    if root.here == Path("/"):
-        return ""
+    return "" if root.here == Path("/") else find_nvml(root)
+
+
+def find_nvml(root: DriverRoot) -> str:
+    """The path of NVML below a root; empty if there is none."""
     found = (root.here / root.follow(Path(folder, "libnvidia-ml.so.1")) for folder in _FOLDERS)
     return next((str(path) for path in found if path.is_file()), "")
 
@@ -165,9 +170,9 @@ def _libraries(folder: Path) -> list[str]:
     return [link.name for name in _LIBRARIES for link in sorted(folder.glob(name + ".*"))]
 
 
-def control_nodes(dev_root: Path) -> tuple[DeviceNode, ...]:
+def control_nodes(dev: DevFolder) -> tuple[DeviceNode, ...]:
     """The control device nodes of this node."""
-    return tuple(device_node(dev_root, name) for name in CONTROL if (dev_root / name).exists())
+    return tuple(dev.node(name) for name in CONTROL if dev.exists(name))
 
 
 def device_node(dev_root: Path, name: str) -> DeviceNode:

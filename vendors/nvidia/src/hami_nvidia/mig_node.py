@@ -19,7 +19,7 @@ from hami_nvidia.modes import MIG_LEFT_OFF, MIG_OFF, NO_PROFILES, UNREADABLE
 from hami_nvidia.nvml_mig import NvmlMig
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hami_core import ContainerRef, DeviceNode, MigInstance, MigProfile, Slice
@@ -46,9 +46,17 @@ class MigNode:
         allowances: ``migProfileAllowlist``.
         folder: Folder of the instances' intents.
         settings: The node's settings.
+        dev_root: Returns the host's folder of the driver's device nodes.
     """
 
-    def __init__(self, nvml: Nvml, allowances: Sequence[MigAllowance], folder: Path, settings: NodeSettings) -> None:
+    def __init__(
+        self,
+        nvml: Nvml,
+        allowances: Sequence[MigAllowance],
+        folder: Path,
+        settings: NodeSettings,
+        dev_root: Callable[[], Path],
+    ) -> None:
         self._nvml = nvml
         self._driver = NvmlMig(nvml)
         self._allowances = allowances
@@ -56,6 +64,7 @@ class MigNode:
         self._settings = settings
         self._slices: Mapping[str, tuple[Slice, ...]] = {}
         self._parts: dict[str, list[Part]] = {}
+        self._dev_root = dev_root
 
     def _allowed(self, card: Card) -> dict[str, Profile]:
         return mig.allowed(card.name, self._allowances, self._driver.profiles(card.uuid))
@@ -122,7 +131,7 @@ class MigNode:
         cap = _FIRST_CAP + _CAPS_PER_CARD * card.minor + _CAPS_PER_INSTANCE * made.gpu_instance_id
         caps = (cap, cap + 1 + made.compute_instance_id)
         names = [f"nvidia{card.minor}", *(f"nvidia-caps/nvidia-cap{number}" for number in caps)]
-        return [device_node(self._settings.dev_root, name) for name in names]
+        return [device_node(self._dev_root(), name) for name in names]
 
     def allocate(self, card: Card, piece: Slice, container: ContainerRef) -> tuple[MigInstance, list[DeviceNode]]:
         """Make the instance of one slice, unless it exists, and return it with its device nodes for the container.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,10 @@ from hami_interpose.limits import CorePolicy, Mode
 
 from hami_core import Advertisement, Device, DeviceError, NativeSlot, RequestError, Sample, hookimpl
 from hami_core.vendorkit.node import encode_devices_json, encode_pair_scores, slices_by_device
-from hami_nvidia import Nvidia, NvidiaConfig, mig_static, monitor
+from hami_nvidia import Nvidia, NvidiaConfig, driver_places, mig_static, monitor, strategies, unsupported_nodes
 from hami_nvidia import allocate as container_edits
 from hami_nvidia import driver as driver_files
+from hami_nvidia.extra_devices import ExtraDevices
 from hami_nvidia.feedback import Tenant
 from hami_nvidia.health import HealthWatch, XidPolicy
 from hami_nvidia.host_pids import HostPids
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from hami_interpose.limits import Limits
 
     from hami_core import ContainerEdits, ContainerRef, Family, HealthChange, MigProfile, NodeContext, Slice
+    from hami_nvidia.driver_places import Places
 
 log = structlog.get_logger(__name__)
 
@@ -68,8 +71,8 @@ class NvidiaNode(Nvidia):
     ) -> None:
         super().__init__()
         self.settings = settings or NodeSettings.from_environment()
-        root = self.settings.driver_root
-        self._root = driver_files.DriverRoot(root, self.settings.agent_driver_root or root)
+        self._places: Places | None = None
+        self._extras = ExtraDevices(self.settings)
         self.nvml = Nvml(self._nvml_library)
         self.options = NodeOptions()
         self._cards: dict[str, Card] = {}
@@ -92,17 +95,31 @@ class NvidiaNode(Nvidia):
 
     def _mps_control(self) -> MpsControl:
         try:
-            program = self.settings.mps_control or self._root.here / self._root.follow(Path("usr/bin", PROGRAM))
+            root = self._where.root
+            program = self.settings.mps_control or root.here / root.follow(Path("usr/bin", PROGRAM))
         except DeviceError as error:
             raise MissingProgramError(str(error)) from error
         return MpsControl(program, MpsFolders(self.settings.mps_dir))
 
     def _nvml_library(self) -> str:
         """The path of NVML. It is searched each time NVML is opened, since the driver may be installed late."""
-        found = self.settings.nvml_library or driver_files.nvml_below(self._root)
-        if not found and self._root.here != Path("/"):
-            log.warning("no libnvidia-ml.so.1 below the driver's root; trying it by name", root=str(self._root.here))
+        self._driver = None
+        try:
+            self._places = places = driver_places.find(self.settings)
+            found = self.settings.nvml_library or driver_files.nvml_below(places.root)
+        except DeviceError as error:
+            raise NvmlError("dlopen", -1, str(error)) from error
+        log.info("the driver's root", root=str(places.root.host), seen=str(places.root.here), dev=str(places.dev.host))
+        if not found and places.root.here != Path("/"):
+            log.warning("no libnvidia-ml.so.1 below the driver's root; trying it by name", root=str(places.root.here))
         return found
+
+    @property
+    def _where(self) -> Places:
+        """Where the driver was when NVML was opened last."""
+        if self._places is None:
+            self._places = driver_places.find(self.settings)
+        return self._places
 
     # --- start -----------------------------------------------------------------------------------------------------
 
@@ -116,8 +133,18 @@ class NvidiaNode(Nvidia):
                 node.state_dir / "turns", self.settings.proc_root / "sys/kernel/random/boot_id"
             )
             self._library = LibraryFolder(self.settings.library_dir or node.state_dir / "lib", self._clock)
-            self._mig = MigNode(self.nvml, self._config.mig_profile_allowlist, node.state_dir / "mig", self.settings)
+            self._mig = MigNode(
+                self.nvml,
+                self._config.mig_profile_allowlist,
+                node.state_dir / "mig",
+                self.settings,
+                lambda: self._where.dev.host,
+            )
+            for sentence in strategies.without_effect(os.environ):
+                log.info(sentence)
         self.options = options(self.settings, self._config.model_dump(by_alias=True), node)
+        if node is not None:
+            strategies.check(self.settings.device_list_strategy, node.serial, self.options.mig_strategy)
         if self.options.mode == MPS and self.options.split_count > MOST_CLIENTS:
             log.warning("a card has fewer slots than asked: MPS takes so many processes a card", slots=MOST_CLIENTS)
             self.options = self.options.model_copy(update={"split_count": MOST_CLIENTS})
@@ -129,15 +156,12 @@ class NvidiaNode(Nvidia):
     def discover(self) -> list[Device]:
         """The cards of this node, with scaling applied. A known card that no longer answers is unhealthy."""
         try:
-            found, errors = self.nvml.cards()
+            found = self._answering_cards()
         except NvmlError:
-            self.nvml.close()
-            raise
-        if errors and not found:
-            # The driver may have been reloaded, so NVML is opened again next time.
-            self.nvml.close()
-        for error in errors:
-            log.warning("a card does not answer", error=str(error))
+            unsupported = self._unsupported()
+            if not unsupported:
+                raise
+            return unsupported
         self._native = self._native_slots(found)
         self._report_filters_without_card(found)
         self._mps_registered = self.mps.problem if self.options.mode == MPS else ""
@@ -155,7 +179,28 @@ class NvidiaNode(Nvidia):
                 lost = self._device(card, answers=False)
                 if lost is not None:
                     devices[uuid] = lost
-        return sorted(devices.values(), key=lambda d: (d.index, d.id))
+        return sorted(devices.values(), key=lambda d: (d.index, d.id)) if devices else self._unsupported()
+
+    def _answering_cards(self) -> list[Card]:
+        try:
+            found, errors = self.nvml.cards()
+        except NvmlError:
+            self.nvml.close()
+            raise
+        if errors and not found:
+            # The driver may have been reloaded, so NVML is opened again next time.
+            self.nvml.close()
+        for error in errors:
+            log.warning("a card does not answer", error=str(error))
+        return found
+
+    def _unsupported(self) -> list[Device]:
+        """One device that is not offered and says why, on a node whose cards this agent can't share; else none."""
+        platform = "" if self._cards else unsupported_nodes.platform(self.settings, self._where)
+        if not platform:
+            return []
+        reason = unsupported_nodes.REASONS[platform]
+        return [Device(platform, 0, 1, 0, 0, f"NVIDIA-{platform}", WORD, healthy=False, not_offered=reason)]
 
     def _report_filters_without_card(self, found: Sequence[Card]) -> None:
         """Log filters that match no card of this node. They may be mistakes that offer a card that should be hidden."""
@@ -168,8 +213,9 @@ class NvidiaNode(Nvidia):
         self._unmatched = unmatched
 
     def _device(self, card: Card, *, answers: bool = True) -> Device | None:
+        integrated = unsupported_nodes.card_not_offered(card.name)
         total = card.memory_bytes // MIB if card.memory_bytes is not None else self.options.preconfigured_memory_mib
-        if total <= 0:
+        if total <= 0 and not integrated:
             log.warning(
                 "a card that shares the host's memory is not offered; set preConfiguredDeviceMemory", card=card.uuid
             )
@@ -180,8 +226,9 @@ class NvidiaNode(Nvidia):
         mig = mode == "mig"
         scaling = 1.0 if mig else self.options.memory_scaling
         reserved = -(-card.reserved_bytes // MIB)
-        withheld = not_offered(card.modes, mode) or (self._mps_registered if mode == MPS else "")
-        if reserved >= total:
+        withheld = integrated or self._extras.not_offered(self._where) or not_offered(card.modes, mode)
+        withheld = withheld or (self._mps_registered if mode == MPS else "")
+        if reserved >= total and not integrated:
             withheld, reserved = f"the driver keeps all {total} MiB of the card's memory for itself", 0
         elif self.settings.subtract_reserved_memory:
             total, reserved = total - reserved, 0
@@ -244,15 +291,16 @@ class NvidiaNode(Nvidia):
         count = self._family.resources.count
         numa = self._numa(card) if self.options.numa_topology else -1
         try:
-            driver, control = self._driver_files(), driver_files.control_nodes(self.settings.dev_root)
+            driver, control = self._driver_files(), driver_files.control_nodes(self._where.dev)
             parts = self._mig.parts(card, self.options.hidden_uuids)
+            plain = [container_edits.instance_edits(self._mig.nodes(card, p.instance), driver, control) for p in parts]
+            given = [self._extras.add(edits, self._where) for edits in plain]
         except DeviceError as error:
             log.warning("a card's MIG instances can't be offered", card=card.uuid, error=str(error))
             before = self._native.get(card.uuid, {})
             return {name: (at, replace(slot, healthy=False)) for name, (at, slot) in before.items()}
         found = {}
-        for part in parts:
-            edits = container_edits.instance_edits(self._mig.nodes(card, part.instance), driver, control)
+        for part, edits in zip(parts, given, strict=True):
             slot = NativeSlot(card.uuid, edits, healthy=True, numa=numa)
             found[part.instance.uuid] = (mig_static.resource(count, part.profile.name), slot)
         return found
@@ -318,6 +366,16 @@ class NvidiaNode(Nvidia):
     @hookimpl
     def allocate(self, slices: tuple[Slice, ...], container: ContainerRef) -> ContainerEdits:
         """Device nodes, driver files, interposer, limits and region of one container."""
+        edits = self._extras.add(self._allocate(slices, container), self._where)
+        words = self.settings.device_list_strategy
+        if not strategies.leaves_driver_to_runtime(words):
+            return edits
+        ids = [instance.uuid for instance in edits.mig_instances] or list(dict.fromkeys(s.device_id for s in slices))
+        if self.settings.device_id_strategy == "index":
+            ids = [str(self._cards[each].index) if each in self._cards else each for each in ids]
+        return strategies.for_runtime(edits, ids, words)
+
+    def _allocate(self, slices: tuple[Slice, ...], container: ContainerRef) -> ContainerEdits:
         if any(s.device_id not in self._cards for s in slices):
             self.discover()
         if self.options.mode == "mig" or any(piece.mig_profile for piece in slices):
@@ -330,10 +388,10 @@ class NvidiaNode(Nvidia):
             limits,
             cards=self._cards,
             driver=self._driver_files(),
-            control=driver_files.control_nodes(self.settings.dev_root),
+            control=driver_files.control_nodes(self._where.dev),
             interposer=self._library.install(),
             options=self.options,
-            dev_root=self.settings.dev_root,
+            dev_root=self._where.dev.host,
             turn_pages={uuid: self._turn_pages.ensure(uuid) for uuid in limited},
         )
         return self.mps.add(made, limits) if self.options.mode == MPS else made
@@ -356,7 +414,7 @@ class NvidiaNode(Nvidia):
         else:
             made = [self._mig.give_part(card, piece) for card, piece in held]
         nodes = [node for _, of_instance in made for node in of_instance]
-        control = driver_files.control_nodes(self.settings.dev_root)
+        control = driver_files.control_nodes(self._where.dev)
         edits = container_edits.instance_edits(nodes, self._driver_files(), control)
         return replace(edits, mig_instances=tuple(instance for instance, _ in made))
 
@@ -365,16 +423,21 @@ class NvidiaNode(Nvidia):
         return container_edits.limits_of(held, container, self.options, self._node.enforcement, resource)
 
     def _driver_files(self) -> driver_files.DriverFiles:
-        if self._driver is None:
-            own = self.settings
-            if own.driver_libraries:
-                self._driver = driver_files.from_libraries(own.driver_libraries, own.container_library_dir)
-            else:
-                self._driver = driver_files.from_cdi(self._node.cdi_dirs) or driver_files.discover(
-                    self._root, self.nvml.driver_version(), own.container_library_dir
-                )
-            log.info("driver files", source=self._driver.source, mounts=len(self._driver.mounts))
-        return self._driver
+        found = self._driver  # another thread that opens NVML again forgets them
+        if found is None:
+            found = self._driver = self._find_driver_files()
+            log.info("driver files", source=found.source, mounts=len(found.mounts))
+        return found
+
+    def _find_driver_files(self) -> driver_files.DriverFiles:
+        own = self.settings
+        if strategies.leaves_driver_to_runtime(own.device_list_strategy):
+            return driver_files.DriverFiles(source="NVIDIA's runtime")
+        if own.driver_libraries:
+            return driver_files.from_libraries(own.driver_libraries, own.container_library_dir)
+        return driver_files.from_cdi(self._node.cdi_dirs) or driver_files.discover(
+            self._where.root, self.nvml.driver_version(), own.container_library_dir
+        )
 
     @hookimpl
     def release(self, container: ContainerRef) -> None:
@@ -457,8 +520,8 @@ class NvidiaNode(Nvidia):
     @hookimpl
     def health(self, devices: Sequence[Device]) -> list[HealthChange]:
         """Report critical errors, cards that do not answer, and cards whose modes changed."""
-        native = self._native.keys() - {d.id for d in devices}
-        found = self._health.look([*(d.id for d in devices), *sorted(native)])
+        known = [d.id for d in devices if d.id in self._cards]
+        found = self._health.look([*known, *sorted(self._native.keys() - known)])
         self._sick = frozenset(change.device_id for change in found if not change.healthy)
         mps_changed = self._mps_changed()
         return [

@@ -25,7 +25,9 @@ from hami_core import Preference
 from hami_core.documents import explained, none_of
 from hami_core.vendorkit.node import EnvironmentSettings
 from hami_nvidia import node_config
+from hami_nvidia.driver_places import AUTO
 from hami_nvidia.node_config import MigStrategy, Mode
+from hami_nvidia.strategies import LIST_STRATEGIES, ListStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +52,16 @@ HealthWords = Annotated[str, AfterValidator(_check_health_words)]
 """XIDs by number, or ``all`` or ``xids`` for every XID, separated by commas."""
 
 
+def _check_driver_root(path: Path) -> Path:
+    if path.is_absolute() or path == AUTO:
+        return path
+    raise ValueError(f"{str(path)!r} is neither an absolute path nor auto")
+
+
+DriverRootPath = Annotated[Path, AfterValidator(_check_driver_root)]
+"""An absolute path, or ``auto``."""
+
+
 class NodeSettings(EnvironmentSettings):
     """The administrator's settings for this node.
 
@@ -61,10 +73,15 @@ class NodeSettings(EnvironmentSettings):
 
     nvml_library: str = ""
     """libnvidia-ml.so.1 to load; empty: found below driver_root, or by name if that is this process's own root."""
-    driver_root: Path = Path("/")
-    """Root of the driver's installation on the host."""
-    agent_driver_root: Path | None = None
-    """Where the agent sees driver_root; None: at the same path."""
+    driver_root: DriverRootPath = Field(
+        default=Path("/"), validation_alias=AliasChoices("HAMI_NVIDIA_DRIVER_ROOT", "NVIDIA_DRIVER_ROOT")
+    )
+    """Root of the driver's installation on the host; ``auto``: see `hami_nvidia.driver_places`."""
+    agent_driver_root: Path | None = Field(
+        default=None,
+        validation_alias=AliasChoices("HAMI_NVIDIA_AGENT_DRIVER_ROOT", "DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT"),
+    )
+    """Where the agent sees driver_root, or the host's ``/`` for ``auto``; None: at the same path."""
     driver_libraries: Annotated[tuple[Path, ...], NoDecode] = ()
     """Host files to mount as the driver's libraries; empty: from NVIDIA's own CDI spec, else below driver_root."""
     container_library_dir: str = ""
@@ -116,6 +133,54 @@ class NodeSettings(EnvironmentSettings):
     """Folder of the MPS control daemon's sockets and shared memory, at the same path on the host and here."""
     mps_control: Path | None = None
     """nvidia-cuda-mps-control; None: in usr/bin below the driver's root."""
+    nvidia_dev_root: Path | None = Field(default=None, validation_alias=AliasChoices("NVIDIA_DEV_ROOT"))
+    """HAMi's form of dev_root: the folder in which ``dev`` lies; None: as the driver's root has it."""
+    device_list_strategy: Annotated[tuple[ListStrategy, ...], NoDecode] = Field(
+        default=(), validation_alias=AliasChoices("HAMI_NVIDIA_DEVICE_LIST_STRATEGY", "DEVICE_LIST_STRATEGY")
+    )
+    """HAMi's words; see `hami_nvidia.strategies`."""
+    device_id_strategy: Literal["uuid", "index"] = Field(
+        default="uuid", validation_alias=AliasChoices("HAMI_NVIDIA_DEVICE_ID_STRATEGY", "DEVICE_ID_STRATEGY")
+    )
+    """How cards are named to NVIDIA's runtime, where device_list_strategy does that."""
+    device_discovery_strategy: Literal["auto", "nvml", "tegra"] = Field(
+        default="auto",
+        validation_alias=AliasChoices("HAMI_NVIDIA_DEVICE_DISCOVERY_STRATEGY", "DEVICE_DISCOVERY_STRATEGY"),
+    )
+    """What a node without cards is taken for; see `hami_nvidia.unsupported_nodes`."""
+    gds: bool = Field(default=False, validation_alias=AliasChoices("HAMI_NVIDIA_GDS", "GDS_ENABLED"))
+    """Containers get the devices of GPUDirect Storage."""
+    mofed: bool = Field(default=False, validation_alias=AliasChoices("HAMI_NVIDIA_MOFED", "MOFED_ENABLED"))
+    """Containers get the RDMA devices of MOFED."""
+    gdrcopy: bool = Field(default=False, validation_alias=AliasChoices("HAMI_NVIDIA_GDRCOPY", "GDRCOPY_ENABLED"))
+    """Containers get the device of GDRCopy."""
+    imex_channel_ids: Annotated[tuple[Literal[0], ...], NoDecode] = Field(
+        default=(), validation_alias=AliasChoices("HAMI_NVIDIA_IMEX_CHANNEL_IDS", "IMEX_CHANNEL_IDS")
+    )
+    """IMEX channels that containers get: none or channel 0."""
+    imex_required: bool = Field(
+        default=False, validation_alias=AliasChoices("HAMI_NVIDIA_IMEX_REQUIRED", "IMEX_REQUIRED")
+    )
+    """While a channel of imex_channel_ids is missing, no card is offered."""
+
+    @field_validator("imex_channel_ids", mode="before")
+    @classmethod
+    def _channels(cls, value: Any) -> Any:  # noqa: ANN401 - text from the environment, or a sequence
+        if not isinstance(value, str):
+            return value
+        word = value.strip().removeprefix("[").removesuffix("]").strip()
+        if word not in {"", "0"}:
+            raise ValueError(f"{value!r} is neither [] nor [0]; NVIDIA's plugin knows no other channel")
+        return (0,) if word else ()
+
+    @field_validator("device_list_strategy", mode="before")
+    @classmethod
+    def _strategies(cls, value: Any) -> Any:  # noqa: ANN401 - text from the environment, or a sequence
+        words = cls._split(value)
+        unknown = [word for word in words if word not in LIST_STRATEGIES]
+        if unknown:
+            raise ValueError(none_of(unknown[0], LIST_STRATEGIES))
+        return words
 
     @field_validator("driver_libraries", mode="before")
     @classmethod

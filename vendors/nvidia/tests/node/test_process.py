@@ -503,6 +503,56 @@ async def test_the_driver_is_found_below_a_mounted_host_root(root):
     assert not [path for path in mounts.values() if path.startswith(str(seen))]
 
 
+async def test_auto_finds_the_driver_that_the_gpu_operator_installs_late(root):
+    """The agent starts on a node without a driver. The operator installs it and writes its file."""
+    driver, seen = root / "driver", root / "host-root"
+    inside = seen / str(driver).lstrip("/")
+    inside.parent.mkdir(parents=True)
+    inside.symlink_to(driver)  # as a mount of the host's / would show it
+    (driver / "usr/lib64").mkdir(parents=True)
+
+    async def install() -> None:
+        await asyncio.sleep(2)
+        for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
+            shutil.copy(sim_library_dir() / name, driver / "usr/lib64" / name)
+        ready = seen / "run/nvidia/validations/driver-ready"
+        ready.parent.mkdir(parents=True)
+        ready.write_text(f"IS_HOST_DRIVER=false\nNVIDIA_DRIVER_ROOT={driver}\nNVIDIA_DEV_ROOT=/\n")
+
+    env = {
+        "LD_LIBRARY_PATH": None,
+        "HAMI_NVIDIA_DRIVER_LIBRARIES": None,
+        "HAMI_CDI_SEARCH_DIRS": str(root / "none"),
+        "HAMI_NVIDIA_DRIVER_ROOT": "auto",
+        "HAMI_NVIDIA_AGENT_DRIVER_ROOT": str(seen),
+    }
+    installing = asyncio.ensure_future(install())
+    async with Bed(root, **env) as bed:
+        await installing
+        first, _ = (await bed.devices())[0]
+        await bed.run("a", [(first.id, 1000)], f"{SHOW}; sleep 300")
+
+        async def runs() -> bool:
+            return f"device {first.id} {1000 << 20}" in await bed.log("a")
+
+        await bed.until(runs, "pod a to run")
+        (spec,) = bed.place.cdi_dir.glob("hami-*.json")
+        (device,) = json.loads(spec.read_text())["devices"]
+        mounts = {m["containerPath"]: m["hostPath"] for m in device["containerEdits"]["mounts"]}
+    assert mounts["/usr/local/nvidia/lib64/libcuda.so.1"] == str(driver / "usr/lib64/libcuda.so.1")
+
+
+async def test_serial_mode_can_leave_the_drivers_files_to_nvidias_runtime(root):
+    """Allocate names the cards to NVIDIA's runtime, and the container still has its limits."""
+    env = {"HAMI_SERIAL": "always", "DEVICE_LIST_STRATEGY": "envvar"}
+    async with Bed(root, **env) as bed:
+        _, second = (await bed.devices())[0]
+        show = "echo sees $NVIDIA_VISIBLE_DEVICES; ls ${HAMI_VGPU_ROOT:-/usr/local/vgpu}/limits"
+        await bed.run("a", [(second.id, 1000)], show)
+        lines = (await bed.done("a")).splitlines()
+    assert lines == [f"sees {second.id}", "limits"]
+
+
 WORK = f"""exec {sys.executable} - <<'END'
 import ctypes
 cuda = ctypes.CDLL("libcuda.so.1")
