@@ -329,7 +329,7 @@ def test_keys_of_hamis_main_branch_render():
     assert budget["minAvailable"] == 1
     assert "maxUnavailable" not in budget
     assert "NetworkPolicy/hami-scheduler" in objects
-    assert "HAMI_NVIDIA_DRIVER_ROOT" not in str(container(objects, "device-plugin"))
+    assert {"name": "HAMI_NVIDIA_DRIVER_ROOT", "value": "auto"} in container(objects, "device-plugin")["env"]
     assert [line.partition(":")[0] for line in told(values)] == [
         "devicePlugin.nvidiaDriverRoot",
         "Keys with a new name",

@@ -657,16 +657,33 @@ def test_mounts_have_their_volumes_and_each_only_one():
                 assert len(set(paths)) == len(paths)
 
 
-@pytest.mark.parametrize("root", ["/", "/run/nvidia/driver"])
-def test_agent_sees_the_drivers_root_at_its_mount(root):
+@pytest.mark.parametrize(("root", "folder"), [("/", "/"), ("/run/nvidia/driver",) * 2, ("auto", "/")])
+def test_agent_sees_the_drivers_root_at_its_mount(root, folder):
     objects = made(f"devicePlugin.nvidiaDriverRoot={root}")
     agent = container(objects, "DaemonSet", "device-plugin")
     told = {variable["name"]: variable.get("value") for variable in agent["env"]}
     (mount,) = [mount for mount in agent["volumeMounts"] if mount["name"] == "driver-root"]
     assert (told["HAMI_NVIDIA_DRIVER_ROOT"], told["HAMI_NVIDIA_AGENT_DRIVER_ROOT"]) == (root, mount["mountPath"])
     assert mount["readOnly"] is True
+    assert mount["mountPropagation"] == "HostToContainer", "the driver may be mounted late"
     volumes = objects["DaemonSet/hami-device-plugin"]["spec"]["template"]["spec"]["volumes"]
-    assert {"name": "driver-root", "hostPath": {"path": root}} in volumes
+    assert {"name": "driver-root", "hostPath": {"path": folder}} in volumes
+
+
+def test_mps_needs_a_driver_root_that_is_known():
+    with pytest.raises(ConfigError, match=r"devicePlugin\.mps\.enabled: .*set devicePlugin\.nvidiaDriverRoot"):
+        made("devicePlugin.nvidiaDriverRoot=auto", "devicePlugin.mps.enabled=true")
+
+
+def test_agent_gives_the_devices_of_other_drivers_if_asked_for():
+    def told(*settings):
+        agent = container(made(*settings), "DaemonSet", "device-plugin")
+        return {variable["name"]: variable.get("value") for variable in agent["env"]}
+
+    names = {"gdsEnabled": "GDS", "mofedEnabled": "MOFED", "gdrcopyEnabled": "GDRCOPY"}
+    assert not {f"HAMI_NVIDIA_{name}" for name in names.values()} & told().keys()
+    for key, name in names.items():
+        assert told(f"devicePlugin.{key}=true")[f"HAMI_NVIDIA_{name}"] == "true"
 
 
 def test_verbs_go_to_the_leader_only_without_kube_scheduler():

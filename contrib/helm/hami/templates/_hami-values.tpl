@@ -146,10 +146,6 @@ commands: where the values only repeat HAMi's defaults, ours take their place. *
 {{- $_ := set .taken "replaced" (append .taken.replaced (printf "scheduler.kubeScheduler.image.tag: %s can't read this chart's configuration, so the cluster's version takes its place" $image.tag)) -}}
 {{- $_ := set $image "tag" "" -}}
 {{- end -}}
-{{- if eq "auto" (default "" $v.devicePlugin.nvidiaDriverRoot) -}}
-{{- $_ := set $v.devicePlugin "nvidiaDriverRoot" "" -}}
-{{- $_ := set .taken "replaced" (append .taken.replaced "devicePlugin.nvidiaDriverRoot: auto is taken as null: NVIDIA's runtime gives the agent the driver (without that runtime, name the driver's folder)") -}}
-{{- end -}}
 {{- end -}}
 
 {{- /* Values that are valid by type, and with which a process would not start: one line each. */ -}}
@@ -161,6 +157,9 @@ commands: where the values only repeat HAMi's defaults, ours take their place. *
 {{- if get (include "hami.valueOf" (dict "values" $v "key" $key) | fromJson) "value" }}
 {{ $key }}: {{ $text }}
 {{- end -}}
+{{- end -}}
+{{- if and $d.enabled $d.mps.enabled (eq "auto" (default "" $d.nvidiaDriverRoot)) }}
+devicePlugin.mps.enabled: the MPS control daemon runs in a driver's root that must be known (set devicePlugin.nvidiaDriverRoot to a folder, or leave it out)
 {{- end -}}
 {{- if and (eq $d.mode "adopt") (not $d.adoptBefore) }}
 devicePlugin.mode: adopt needs devicePlugin.adoptBefore, the time from which HAMi bound no more pods, such as 2026-01-31T12:00:00Z
