@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 from hami_nvidia.settings import NodeSettings
 from structlog.testing import capture_logs
@@ -99,3 +103,14 @@ def test_variables_without_effect_are_answered_by_name(node, monkeypatch):
         node()
     told = [entry["event"] for entry in logs if "has no effect" in entry["event"]]
     assert [text.partition(" ")[0] for text in told] == ["FAIL_ON_INIT_ERROR", "CDI_ANNOTATION_PREFIX"]
+
+
+def test_hamis_flag_reaches_the_vendor_and_a_refused_word_ends_the_agent(tmp_path):
+    agent = [sys.executable, "-m", "hami_core", "agent", "--vendor=nvidia", "--node-name=n", "--mode=trust:a"]
+    words = ["--gds-enabled", "--device-list-strategy", "cdi-cri", "--device-list-strategy=envvar"]
+    environment = {**os.environ, "DEVICE_LIST_STRATEGY": "cdi-annotations"}
+    command = [*agent, f"--state-dir={tmp_path}", *words]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode != 0
+    assert "hami: DEVICE_LIST_STRATEGY: envvar fixes a container's devices" in ended.stderr
+    assert "(remove it, or run the agent with --serial=always)" in ended.stderr
