@@ -149,8 +149,8 @@ imagePullSecrets:
 {{- end -}}
 {{- end -}}
 
-{{- /* Whether NVIDIA's agent may make MIG instances: it is privileged, or has the capability SYS_ADMIN. */ -}}
-{{- define "hami.mayPartition" -}}
+{{- /* Whether NVIDIA's agent may change what the driver gives to others: it is privileged, or has SYS_ADMIN. */ -}}
+{{- define "hami.isAdministrator" -}}
 {{- $context := default (dict) .Values.devicePlugin.securityContext -}}
 {{- $added := default (list) (dig "capabilities" "add" (list) $context) -}}
 {{- if or (dig "privileged" false $context) (has "SYS_ADMIN" $added) (has "CAP_SYS_ADMIN" $added) (has "ALL" $added) -}}
@@ -176,8 +176,11 @@ devicePlugin.nvidiaDriverRoot: unless NVIDIA's runtime is the nodes' default, th
 {{- end -}}
 {{- $makes := regexMatch "(?i)\"operatingmode\"\\s*:\\s*\"mig\"" (default "" $d.nodeConfiguration.config) -}}
 {{- $makes = or $makes (eq "mig" (dig "HAMI_NVIDIA_OPERATING_MODE" "" (default (dict) $d.extraEnvs) | toString)) -}}
-{{- if and $d.enabled $makes (not (include "hami.mayPartition" .)) }}
+{{- if and $d.enabled $makes (not (include "hami.isAdministrator" .)) }}
 devicePlugin: on nodes with operatingmode mig the agent can't make MIG instances without SYS_ADMIN (add SYS_ADMIN to devicePlugin.securityContext.capabilities.add)
+{{- end -}}
+{{- if and $d.enabled $d.driverLimits (not (include "hami.isAdministrator" .)) }}
+devicePlugin.driverLimits: the driver takes limits only from an agent with SYS_ADMIN (add SYS_ADMIN to devicePlugin.securityContext.capabilities.add)
 {{- end -}}
 {{- range .Values.taken.replaced }}
 {{ . }}
