@@ -56,6 +56,15 @@ UNGATED = re.compile(
     r"cuCheckpoint|cuInit$|cuDriverGetVersion$|cuGetError|cuGetProcAddress|cuGetExportTable$|cuDeviceGetCount$"
 )
 
+# How a call's parameter tells the card that it concerns.
+DEVICES = {
+    r"(CUdevice|nvmlDevice_t) \w+$": "SIM_DEVICE",
+    r"unsigned index$": "SIM_INDEX_DEVICE",
+    r"nvmlGpuInstance_t \w+$": "SIM_GPU_INSTANCE_DEVICE",
+    r"nvmlComputeInstance_t \w+$": "SIM_COMPUTE_INSTANCE_DEVICE",
+    r"nvmlEventSet_t \w+$": "SIM_EVENT_SET_DEVICE",
+}
+
 
 @dataclass(frozen=True)
 class Symbol:
@@ -125,8 +134,9 @@ def chosen(symbol: Symbol, defined: dict[str, Definition]) -> tuple[Definition, 
 def device_of(definition: Definition) -> str:
     """Expression for the device a call concerns, for faults on the k-th device."""
     for parameter, argument in zip(definition.parameters, definition.arguments, strict=True):
-        if re.match(r"(CUdevice|nvmlDevice_t) \w+$", parameter):
-            return f"SIM_DEVICE({argument})"
+        for pattern, macro in DEVICES.items():
+            if re.match(pattern, parameter):
+                return f"{macro}({argument})"
     return "SIM_CALLER_DEVICE"
 
 
@@ -143,7 +153,9 @@ def wrapper(symbol: Symbol, defined: dict[str, Definition], result: str, unsuppo
         f"SIM_PER_THREAD({a})" if threaded and re.match(r"CUstream \w+$", p) else a
         for p, a in zip(definition.parameters, definition.arguments, strict=True)
     ]
-    check = f"    SIM_FAULTS({hashes(symbol)}, {device_of(definition)});\n" if definition.result == result else ""
+    device = device_of(definition)
+    faults = "SIM_EVENT_SET_FAULTS" if device.startswith("SIM_EVENT_SET_DEVICE") else "SIM_FAULTS"
+    check = f"    {faults}({hashes(symbol)}, {device});\n" if definition.result == result else ""
     space = "" if definition.result.endswith("*") else " "
     call = f"sim_{definition.name}({', '.join(passed)})"
     if result == "CUresult" and not UNGATED.match(symbol.name):

@@ -17,6 +17,7 @@ MAX_MIG_PROFILES = 16
 MAX_MIG_INSTANCES = 8
 MAX_COMPUTE_INSTANCES = 8
 MAX_DEVICES = MAX_CARDS * (1 + MAX_MIG_INSTANCES)
+REPAIR_PENDING, REPAIR_FAILED = 1, 2
 EVENT_RING = 64
 LIVE = 1
 THERE = 1
@@ -92,7 +93,8 @@ class Device(c.Structure):
         ("events", Event * EVENT_RING),
         ("mig_instances", MigInstance * MAX_MIG_INSTANCES),
         ("link_kb", c.c_uint32 * 2),
-        ("pad_end", c.c_uint8 * 48),
+        ("repair", c.c_uint32),
+        ("pad_end", c.c_uint8 * 44),
     ]
 
 

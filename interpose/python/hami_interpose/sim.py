@@ -51,7 +51,9 @@ __all__ = [
     "run",
 ]
 
+DOUBLE_BIT_EVENT = 2  # nvmlEventTypeDoubleBitEccError
 XID_EVENT = 8  # nvmlEventTypeXidCriticalError
+NO_INSTANCE = 0xFFFFFFFF
 XID_OFF_THE_BUS = 79
 STEP_NS = engine.HISTORY_NS
 LIBRARIES = Path(__file__).resolve().parent / "lib" / "sim"
@@ -389,16 +391,51 @@ class State:
         with self._writing():
             card.lost = 0
 
-    def xid(self, index: int, number: int) -> None:
-        """Raises an Xid on a card, which NVML event sets registered for it receive."""
+    def xid(
+        self,
+        index: int,
+        number: int,
+        *,
+        gpu_instance: int = NO_INSTANCE,
+        compute_instance: int = NO_INSTANCE,
+        count: int = 1,
+    ) -> None:
+        """Raises an Xid on a card, which NVML event sets registered for it receive.
+
+        Args:
+            index: The card.
+            number: The Xid.
+            gpu_instance: Id of the GPU instance that it concerns.
+            compute_instance: Id of the compute instance in it.
+            count: How often. A card keeps its last 64 events; a reader that is slower loses older ones.
+        """
+        self._raise_events(index, XID_EVENT, number, (gpu_instance, compute_instance), count)
+
+    def double_bit_error(self, index: int) -> None:
+        """Raises the event of an ECC error in two bits, without its Xid."""
+        self._raise_events(index, DOUBLE_BIT_EVENT, 0, (NO_INSTANCE, NO_INSTANCE), 1)
+
+    def _raise_events(self, index: int, kind: int, data: int, instances: tuple[int, int], count: int) -> None:
         card = self._card(index)
         with self._writing():
-            sequence = int(card.event_count) + 1
-            event = card.events[sequence % layout.EVENT_RING]
-            event.type, event.data = XID_EVENT, number
-            event.gpu_instance = event.compute_instance = 0xFFFFFFFF
-            event.sequence = sequence
-            card.event_count = sequence
+            for _ in range(count):
+                sequence = int(card.event_count) + 1
+                event = card.events[sequence % layout.EVENT_RING]
+                event.sequence = 0
+                event.type, event.data = kind, data
+                event.gpu_instance, event.compute_instance = instances
+                event.sequence = sequence
+                card.event_count = sequence
+
+    def set_memory_repair(self, index: int, *, pending: bool = False, failed: bool = False) -> None:
+        """Says how a card replaces faulty memory; NVML tells it as remapped rows, before Ampere as retired pages.
+
+        Args:
+            index: The card.
+            pending: Memory is replaced at the next reset.
+            failed: A row could not be replaced. Cards before Ampere do not tell this.
+        """
+        self._card(index).repair = pending * layout.REPAIR_PENDING + failed * layout.REPAIR_FAILED
 
     def set_modes(
         self, index: int, *, compute: str | None = None, mig: bool | None = None, mig_after_reset: bool | None = None

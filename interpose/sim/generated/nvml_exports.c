@@ -3,7 +3,7 @@
 #include "nvml_export.h"
 
 SIM_EXPORT nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t computeInstance) {
-    SIM_FAULTS(0xc94e7500db87806cull, 0xc94e7500db87806cull, SIM_CALLER_DEVICE);
+    SIM_FAULTS(0xc94e7500db87806cull, 0xc94e7500db87806cull, SIM_COMPUTE_INSTANCE_DEVICE(computeInstance));
     return sim_nvmlComputeInstanceDestroy(computeInstance);
 }
 
@@ -13,7 +13,7 @@ SIM_EXPORT nvmlReturn_t nvmlComputeInstanceGetInfo(void) {
 }
 
 SIM_EXPORT nvmlReturn_t nvmlComputeInstanceGetInfo_v2(nvmlComputeInstance_t computeInstance, nvmlComputeInstanceInfo_t *info) {
-    SIM_FAULTS(0x3d11c3d72b824d47ull, 0x74a9d6421f9f2b4eull, SIM_CALLER_DEVICE);
+    SIM_FAULTS(0x3d11c3d72b824d47ull, 0x74a9d6421f9f2b4eull, SIM_COMPUTE_INSTANCE_DEVICE(computeInstance));
     return sim_nvmlComputeInstanceGetInfo_v2(computeInstance, info);
 }
 
@@ -558,12 +558,12 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetGspFirmwareVersion(void) {
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device) {
-    SIM_FAULTS(0x14ff0f4ca50c233full, 0x14ff0f4ca50c233full, SIM_CALLER_DEVICE);
+    SIM_FAULTS(0x14ff0f4ca50c233full, 0x14ff0f4ca50c233full, SIM_INDEX_DEVICE(index));
     return sim_nvmlDeviceGetHandleByIndex_v2(index, device);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device) {
-    SIM_FAULTS(0x4860f475b670ad30ull, 0x14ff0f4ca50c233full, SIM_CALLER_DEVICE);
+    SIM_FAULTS(0x4860f475b670ad30ull, 0x14ff0f4ca50c233full, SIM_INDEX_DEVICE(index));
     return sim_nvmlDeviceGetHandleByIndex_v2(index, device);
 }
 
@@ -1007,9 +1007,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetRetiredPages(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t device, unsigned *value) {
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t device, int *isPending) {
     SIM_FAULTS(0x1948a44bdfb73de6ull, 0x1948a44bdfb73de6ull, SIM_DEVICE(device));
-    return sim_nvmlDeviceGetRetiredPagesPendingStatus(device, value);
+    return sim_nvmlDeviceGetRetiredPagesPendingStatus(device, isPending);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetRetiredPages_v2(void) {
@@ -1572,7 +1572,7 @@ SIM_EXPORT nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set) {
 }
 
 SIM_EXPORT nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
-    SIM_FAULTS(0xa200e7cccae5d5f2ull, 0xa200e7cccae5d5f2ull, SIM_CALLER_DEVICE);
+    SIM_EVENT_SET_FAULTS(0xa200e7cccae5d5f2ull, 0xa200e7cccae5d5f2ull, SIM_EVENT_SET_DEVICE(set));
     return sim_nvmlEventSetFree(set);
 }
 
@@ -1602,12 +1602,12 @@ SIM_EXPORT nvmlReturn_t nvmlEventSetRegisterGpuOperationalEvents_v1(void) {
 }
 
 SIM_EXPORT nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_t *data, unsigned timeoutms) {
-    SIM_FAULTS(0xbfb1974f739132ddull, 0xbfb1974f739132ddull, SIM_CALLER_DEVICE);
+    SIM_EVENT_SET_FAULTS(0xbfb1974f739132ddull, 0xbfb1974f739132ddull, SIM_EVENT_SET_DEVICE(set));
     return sim_nvmlEventSetWait_v2(set, data, timeoutms);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned timeoutms) {
-    SIM_FAULTS(0x3032778adc6f1ae6ull, 0xbfb1974f739132ddull, SIM_CALLER_DEVICE);
+    SIM_EVENT_SET_FAULTS(0x3032778adc6f1ae6ull, 0xbfb1974f739132ddull, SIM_EVENT_SET_DEVICE(set));
     return sim_nvmlEventSetWait_v2(set, data, timeoutms);
 }
 
@@ -1692,7 +1692,7 @@ SIM_EXPORT nvmlReturn_t nvmlGpmSetStreamingEnabled(void) {
 }
 
 SIM_EXPORT nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t gpuInstance, unsigned profileId, nvmlComputeInstance_t *computeInstance) {
-    SIM_FAULTS(0x4aead52bd3d9a0f5ull, 0x4aead52bd3d9a0f5ull, SIM_CALLER_DEVICE);
+    SIM_FAULTS(0x4aead52bd3d9a0f5ull, 0x4aead52bd3d9a0f5ull, SIM_GPU_INSTANCE_DEVICE(gpuInstance));
     return sim_nvmlGpuInstanceCreateComputeInstance(gpuInstance, profileId, computeInstance);
 }
 
@@ -1702,7 +1702,7 @@ SIM_EXPORT nvmlReturn_t nvmlGpuInstanceCreateComputeInstanceWithPlacement(void) 
 }
 
 SIM_EXPORT nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t gpuInstance) {
-    SIM_FAULTS(0xbe76327458e0880dull, 0xbe76327458e0880dull, SIM_CALLER_DEVICE);
+    SIM_FAULTS(0xbe76327458e0880dull, 0xbe76327458e0880dull, SIM_GPU_INSTANCE_DEVICE(gpuInstance));
     return sim_nvmlGpuInstanceDestroy(gpuInstance);
 }
 
@@ -1722,7 +1722,7 @@ SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstancePossiblePlacements(void
 }
 
 SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t gpuInstance, unsigned profile, unsigned engProfile, nvmlComputeInstanceProfileInfo_t *info) {
-    SIM_FAULTS(0xfde13f0222bebc70ull, 0xfde13f0222bebc70ull, SIM_CALLER_DEVICE);
+    SIM_FAULTS(0xfde13f0222bebc70ull, 0xfde13f0222bebc70ull, SIM_GPU_INSTANCE_DEVICE(gpuInstance));
     return sim_nvmlGpuInstanceGetComputeInstanceProfileInfo(gpuInstance, profile, engProfile, info);
 }
 
@@ -1737,7 +1737,7 @@ SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstanceRemainingCapacity(void)
 }
 
 SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t gpuInstance, unsigned profileId, nvmlComputeInstance_t *computeInstances, unsigned *count) {
-    SIM_FAULTS(0x47d7d7f08c35e730ull, 0x47d7d7f08c35e730ull, SIM_CALLER_DEVICE);
+    SIM_FAULTS(0x47d7d7f08c35e730ull, 0x47d7d7f08c35e730ull, SIM_GPU_INSTANCE_DEVICE(gpuInstance));
     return sim_nvmlGpuInstanceGetComputeInstances(gpuInstance, profileId, computeInstances, count);
 }
 
@@ -1747,7 +1747,7 @@ SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetCreatableVgpus(void) {
 }
 
 SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t gpuInstance, nvmlGpuInstanceInfo_t *info) {
-    SIM_FAULTS(0x2a3908195c8683abull, 0x2a3908195c8683abull, SIM_CALLER_DEVICE);
+    SIM_FAULTS(0x2a3908195c8683abull, 0x2a3908195c8683abull, SIM_GPU_INSTANCE_DEVICE(gpuInstance));
     return sim_nvmlGpuInstanceGetInfo(gpuInstance, info);
 }
 

@@ -73,6 +73,9 @@ struct sim_event {
     uint32_t gpu_instance, compute_instance;
 };
 
+/* A row or page of memory is replaced at the next reset; a row could not be replaced. */
+enum { SIM_REPAIR_PENDING = 1, SIM_REPAIR_FAILED = 2 };
+
 struct sim_device {
     char name[96];
     uint8_t uuid[16];
@@ -103,6 +106,7 @@ struct sim_device {
     struct sim_event events[SIM_EVENT_RING];
     struct sim_mig_instance mig_instances[SIM_MAX_MIG_INSTANCES];
     _Atomic uint32_t link_kb[2]; /* a second over PCIe: sent, received */
+    _Atomic uint32_t repair;     /* of the memory: SIM_REPAIR_… */
 };
 
 /* One injected fault. `skip` calls pass first; then `left` calls fail (negative: all). */

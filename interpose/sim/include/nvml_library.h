@@ -22,7 +22,13 @@ nvmlDevice_t sim_nvml_at(unsigned index);         /* by NVML index */
 nvmlDevice_t sim_nvml_card_of(unsigned device);   /* by index in the books; NULL if not visible */
 unsigned sim_nvml_mig_index(nvmlDevice_t device); /* among the MIG devices of its card */
 nvmlDevice_t sim_nvml_mig_handle(unsigned device, unsigned instance, unsigned compute);
-int sim_nvml_device_of(nvmlDevice_t handle); /* the card's index in the books; -1 if not ours */
+
+/* The card's index in the books; -1 if the handle is not ours. */
+int sim_nvml_device_of(nvmlDevice_t handle);
+int sim_nvml_device_at(unsigned index);
+int sim_nvml_device_of_gpu_instance(nvmlGpuInstance_t handle);
+int sim_nvml_device_of_compute_instance(nvmlComputeInstance_t handle);
+int sim_nvml_device_of_event_set(nvmlEventSet_t handle); /* -1 also if several cards are registered, or none */
 
 /* Device in the books that a handle's memory and time are of: a card or a GPU instance. */
 static inline unsigned sim_nvml_pool(const struct sim_nvml_device *handle) {

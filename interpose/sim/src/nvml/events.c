@@ -36,6 +36,19 @@ static bool is_set(nvmlEventSet_t set) {
     return set != NULL && set->magic == MAGIC;
 }
 
+int sim_nvml_device_of_event_set(nvmlEventSet_t handle) {
+    int found = -1;
+    for (unsigned device = 0; is_set(handle) && device < SIM_MAX_DEVICES; device++) {
+        if (handle->types[device] != 0) {
+            if (found >= 0) {
+                return -1;
+            }
+            found = (int)device;
+        }
+    }
+    return found;
+}
+
 nvmlReturn_t sim_nvmlEventSetFree(nvmlEventSet_t set) {
     if (sim_nvml_ready() != NVML_SUCCESS || !is_set(set)) {
         return sim_nvml_ready() != NVML_SUCCESS ? sim_nvml_ready() : NVML_ERROR_INVALID_ARGUMENT;

@@ -123,6 +123,10 @@ nvmlDevice_t sim_nvml_at(unsigned index) {
     return &cards[visible[index]];
 }
 
+int sim_nvml_device_at(unsigned index) {
+    return index < visible_count ? (int)visible[index] : -1;
+}
+
 nvmlDevice_t sim_nvml_card_of(unsigned device) {
     for (unsigned i = 0; i < visible_count; i++) {
         if (visible[i] == device) {

@@ -35,11 +35,28 @@ static struct sim_compute_instance *compute_handle_of(struct sim_gpu_instance *g
     return ci;
 }
 
+static bool is_gpu_instance(nvmlGpuInstance_t gi) {
+    uintptr_t offset = (uintptr_t)gi - (uintptr_t)gpu_instances;
+    return offset < sizeof gpu_instances && offset % sizeof gpu_instances[0][0] == 0;
+}
+
+static bool is_compute_instance(nvmlComputeInstance_t ci) {
+    uintptr_t offset = (uintptr_t)ci - (uintptr_t)compute_instances;
+    return offset < sizeof compute_instances && offset % sizeof compute_instances[0][0][0] == 0 &&
+           ci->gpu_instance != NULL;
+}
+
+int sim_nvml_device_of_gpu_instance(nvmlGpuInstance_t handle) {
+    return is_gpu_instance(handle) ? (int)handle->device : -1;
+}
+
+int sim_nvml_device_of_compute_instance(nvmlComputeInstance_t handle) {
+    return is_compute_instance(handle) ? (int)handle->gpu_instance->device : -1;
+}
+
 /* The books' record behind a handle; NULL if the instance is gone. */
 static struct sim_mig_instance *record_of(nvmlGpuInstance_t gi) {
-    uintptr_t offset = (uintptr_t)gi - (uintptr_t)gpu_instances;
-    if (sim_nvml_ready() != NVML_SUCCESS || offset >= sizeof gpu_instances ||
-        offset % sizeof gpu_instances[0][0] != 0) {
+    if (sim_nvml_ready() != NVML_SUCCESS || !is_gpu_instance(gi)) {
         return NULL;
     }
     struct sim_mig_instance *record = &sim_books->devices[gi->device].mig_instances[gi->row];
@@ -401,9 +418,7 @@ nvmlReturn_t sim_nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t gpuInsta
 }
 
 static bool compute_exists(nvmlComputeInstance_t ci) {
-    uintptr_t offset = (uintptr_t)ci - (uintptr_t)compute_instances;
-    if (offset >= sizeof compute_instances || offset % sizeof compute_instances[0][0][0] != 0 ||
-        ci->gpu_instance == NULL) {
+    if (!is_compute_instance(ci)) {
         return false;
     }
     struct sim_mig_instance *record = record_of(ci->gpu_instance);

@@ -50,7 +50,6 @@ SIM_SCALAR(nvmlDeviceGetNumGpuCores, model->attributes[16] * 128)
 SIM_SCALAR(nvmlDeviceGetMaxMigDeviceCount, model->mig_max_devices)
 SIM_SCALAR(nvmlDeviceGetVirtualizationMode, 0)
 SIM_SCALAR(nvmlDeviceGetAccountingMode, atomic_load(&model->accounting))
-SIM_SCALAR(nvmlDeviceGetRetiredPagesPendingStatus, 0)
 SIM_SCALAR(nvmlDeviceGetInforomConfigurationChecksum, 0x5e000000u + model->minor_number)
 /* clang-format on */
 
@@ -239,7 +238,23 @@ nvmlReturn_t sim_nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned *corrRo
     if (model->architecture < 7) { /* from Ampere on */
         return NVML_ERROR_NOT_SUPPORTED;
     }
-    *corrRows = *uncRows = *isPending = *failureOccurred = 0;
+    uint32_t repair = atomic_load(&model->repair);
+    *corrRows = *uncRows = 0;
+    *isPending = (repair & SIM_REPAIR_PENDING) != 0;
+    *failureOccurred = (repair & SIM_REPAIR_FAILED) != 0;
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t sim_nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t device, int *isPending) {
+    nvmlReturn_t error = NVML_SUCCESS;
+    const struct sim_device *model = sim_nvml_card(device, &error);
+    if (model == NULL || isPending == NULL) {
+        return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
+    }
+    if (model->architecture >= 7) { /* rows are remapped instead */
+        return NVML_ERROR_NOT_SUPPORTED;
+    }
+    *isPending = (atomic_load(&model->repair) & SIM_REPAIR_PENDING) != 0;
     return NVML_SUCCESS;
 }
 

@@ -69,6 +69,19 @@ HAMI_LEGACY: Final = (
 """Metrics under HAMi's old names (``--legacy-metrics``)."""
 
 OURS: Final = (
+    _counter(
+        "hami_host_gpu_xid_errors_total",
+        "XIDs of the card since the agent's start, also those that do not make it unhealthy.",
+        "node",
+        *_CARD,
+        "xid",
+    ),
+    _gauge(
+        "hami_host_gpu_memory_repair_pending",
+        "1 while the card waits for a reset to replace faulty memory, which its driver keeps from programs until then.",
+        "node",
+        *_CARD,
+    ),
     _gauge(
         "hami_host_gpu_pcie_bytes_per_second",
         "What the card sends and receives over PCIe. Measured only while containers hold host memory in place of its "

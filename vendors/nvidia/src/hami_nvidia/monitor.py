@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hami_interpose.region import ComputeUse, DeviceUse, OversubscriptionUse, Region
 
     from hami_core import ContainerRef
+    from hami_nvidia.health import HealthWatch
     from hami_nvidia.nvml import Card, Nvml, Usage
 
 log = structlog.get_logger(__name__)
@@ -50,12 +51,7 @@ def host_samples(
         except NvmlError as error:
             log.warning("can't measure a card", error=str(error))
             continue
-        labels = {
-            "device_index": str(card.index),
-            "device_uuid": card.uuid,
-            # HAMi's monitor always adds this prefix. HAMi's register adds it only if the name lacks it.
-            "device_type": f"NVIDIA-{card.name}",
-        }
+        labels = _labels(card)
         at_node = labels | {"node": node}
         for name, wanted, value in (
             ("hami_host_gpu_memory_used_bytes", at_node, usage.memory_used_bytes),
@@ -69,6 +65,23 @@ def host_samples(
         if legacy:
             found += _legacy_host(card, usage, node)
     return found
+
+
+def health_samples(health: HealthWatch, cards: Sequence[Card], node: str) -> Iterator[Sample]:
+    """Samples of what the cards' health says, as last read."""
+    for card in cards:
+        labels = _labels(card) | {"node": node}
+        repair = health.repairs.get(card.uuid)
+        if repair is not None:
+            yield Sample("hami_host_gpu_memory_repair_pending", labels, float(repair.pending))
+        for (uuid, xid), count in sorted(health.counts.items()):
+            if uuid == card.uuid:
+                yield Sample("hami_host_gpu_xid_errors_total", labels | {"xid": str(xid)}, float(count))
+
+
+def _labels(card: Card) -> dict[str, str]:
+    # HAMi's monitor always adds this prefix. HAMi's register adds it only if the name lacks it.
+    return {"device_index": str(card.index), "device_uuid": card.uuid, "device_type": f"NVIDIA-{card.name}"}
 
 
 def _link(nvml: Nvml, card: Card, labels: Mapping[str, str]) -> Iterator[Sample]:

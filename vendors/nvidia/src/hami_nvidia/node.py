@@ -34,6 +34,7 @@ from hami_nvidia.nvml import MIB, Card, Nvml, NvmlError
 from hami_nvidia.region_updater import RegionUpdater
 from hami_nvidia.rules import PAIR_SCORES, REGISTER, WORD
 from hami_nvidia.settings import NodeOptions, NodeSettings, options
+from hami_nvidia.topology_reader import Topology
 from hami_nvidia.turn_pages import TurnPages
 
 if TYPE_CHECKING:
@@ -85,6 +86,9 @@ class NvidiaNode(Nvidia):
         self._shares = monitor.DeviceTimeShares(clock)
         self._clock, self._now = clock, now
         self._unmatched: frozenset[str] = frozenset()
+        self._silent: frozenset[str] = frozenset()
+        self._answered: frozenset[str] = frozenset()
+        self._topology = Topology(self.nvml)
         policy = XidPolicy.parse(self.settings.disable_health_checks, self.settings.enable_health_checks)
         self._tenants: dict[str, Tenant | None] = {}
         self._host_pids = HostPids(self.settings.proc_root, clock)
@@ -173,9 +177,9 @@ class NvidiaNode(Nvidia):
             if device is not None:
                 devices[card.uuid] = device
                 self._cards[card.uuid] = card
-        answering = {card.uuid for card in found}
+        self._answered = frozenset(card.uuid for card in found)
         for uuid, card in self._cards.items():
-            if uuid not in answering and uuid not in self._native:
+            if uuid not in self._answered and uuid not in self._native:
                 lost = self._device(card, answers=False)
                 if lost is not None:
                     devices[uuid] = lost
@@ -190,8 +194,10 @@ class NvidiaNode(Nvidia):
         if errors and not found:
             # The driver may have been reloaded, so NVML is opened again next time.
             self.nvml.close()
-        for error in errors:
-            log.warning("a card does not answer", error=str(error))
+        told = frozenset(map(str, errors))
+        for error in sorted(told - self._silent):
+            log.warning("a card does not answer", error=error)
+        self._silent = told
         return found
 
     def _unsupported(self) -> list[Device]:
@@ -313,10 +319,7 @@ class NvidiaNode(Nvidia):
         try:
             node = int((self.settings.sys_root / "bus/pci/devices" / bus / "numa_node").read_text())
         except (OSError, ValueError):
-            try:
-                node = self.nvml.memory_node(card.uuid) or 0
-            except NvmlError:
-                node = 0
+            node = self._topology.memory_node(card.uuid)
         return max(node, 0)
 
     @hookimpl
@@ -342,21 +345,8 @@ class NvidiaNode(Nvidia):
 
     def _scores(self, uuids: Sequence[str]) -> dict[str, dict[str, int]]:
         cards = [self._cards[uuid] for uuid in uuids if uuid in self._cards]
-
-        def level(one: str, other: str) -> int:
-            try:
-                return self.nvml.common_ancestor(one, other)
-            except NvmlError as error:
-                log.warning("can't read the topology level of two cards", error=str(error))
-                return -1
-
-        links = {}
-        for card in cards:
-            try:
-                links[card.uuid] = self.nvml.links(card.uuid)
-            except NvmlError as error:
-                log.warning("can't read a card's links", error=str(error))
-        scores, uneven = pair_scores(cards, level, links)
+        links = {card.uuid: self._topology.links(card.uuid) for card in cards}
+        scores, uneven = pair_scores(cards, self._topology.level, links)
         for one, other in uneven:
             log.warning("two cards have unequal numbers of links to each other", one=one, other=other)
         return scores
@@ -519,13 +509,13 @@ class NvidiaNode(Nvidia):
 
     @hookimpl
     def health(self, devices: Sequence[Device]) -> list[HealthChange]:
-        """Report critical errors, cards that do not answer, and cards whose modes changed."""
+        """Report critical errors, cards that do not answer, and cards that `discover` would now describe otherwise."""
         known = [d.id for d in devices if d.id in self._cards]
         found = self._health.look([*known, *sorted(self._native.keys() - known)])
         self._sick = frozenset(change.device_id for change in found if not change.healthy)
         mps_changed = self._mps_changed()
         return [
-            replace(c, rediscover=True) if c.healthy and (mps_changed or self._has_other_modes(c.device_id)) else c
+            replace(c, rediscover=True) if c.healthy and (mps_changed or self._has_changed(c.device_id)) else c
             for c in found
         ]
 
@@ -541,9 +531,10 @@ class NvidiaNode(Nvidia):
         card = self._cards.get(uuid)
         return card is not None and self._mode(card) == MPS and self.mps.serves()
 
-    def _has_other_modes(self, uuid: str) -> bool:
+    def _has_changed(self, uuid: str) -> bool:
+        """Whether a card's modes changed, or it did not answer when it was last discovered."""
         card = self._cards.get(uuid)
-        return card is not None and self.nvml.modes(uuid) != card.modes
+        return card is not None and (uuid not in self._answered or self.nvml.modes(uuid) != card.modes)
 
     @hookimpl
     def metrics(self, records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str]) -> list[Sample]:
@@ -560,6 +551,7 @@ class NvidiaNode(Nvidia):
         oversubscribed = monitor.oversubscribed_cards(containers)
         return [
             *monitor.host_samples(self.nvml, cards, self._node.name, oversubscribed, legacy=legacy),
+            *monitor.health_samples(self._health, cards, self._node.name),
             *containers,
             *self._mig.samples(records),
             *self._mechanism_samples(records),

@@ -33,7 +33,12 @@ NO_SUCH_QUESTION: Final = frozenset(
     {ERROR_INVALID_ARGUMENT, ERROR_NOT_SUPPORTED, ERROR_FUNCTION_NOT_FOUND, ERROR_ARGUMENT_VERSION_MISMATCH}
 )
 """Error codes by which a driver answers a query, or a version of it, that is newer than the driver."""
+NO_SUCH_FUNCTION: Final = frozenset({ERROR_NOT_SUPPORTED, ERROR_FUNCTION_NOT_FOUND})
+"""Error codes of a card or driver that lacks a function."""
+DOUBLE_BIT_XID: Final = 48
+"""The XID of an ECC error in two bits, which the driver also tells as an event of its own."""
 _NONE: Final = 0xFFFFFFFF
+"""NVML's id of no GPU instance or compute instance."""
 
 
 class NvmlError(DeviceError):
@@ -96,6 +101,34 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
+class CardEvent:
+    """A critical error that the driver reports.
+
+    Attributes:
+        xid: Its number in NVIDIA's XID catalogue.
+        gpu_instance: Id of the GPU instance that it concerns; None: the whole card.
+        compute_instance: Id of the compute instance that it concerns; None: the whole GPU instance.
+    """
+
+    xid: int
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRepair:
+    """How a card replaces faulty memory: by other rows (from Ampere on), or by leaving out pages.
+
+    Attributes:
+        pending: Some memory is replaced at the card's next reset. Until then the driver keeps it from programs.
+        failed: A row could not be replaced. NVIDIA's advice is to replace the card.
+    """
+
+    pending: bool = False
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Link:
     """An active NVLink: the PCI bus id of its peer, and whether the peer is a switch."""
 
@@ -113,10 +146,10 @@ class Nvml:
     def __init__(self, locate: Callable[[], str] = str) -> None:
         self._locate = locate
         self._lock = threading.RLock()
+        self._events_lock = threading.Lock()
         self._module: ModuleType | None = None
-        self._events: Any = None
-        self._registered: set[str] = set()
-        self._by_handle: dict[int, str] = {}
+        self._handles: dict[str, Any] = {}
+        self._event_sets: dict[str, Any] = {}
 
     @contextlib.contextmanager
     def calling(self, call: str, card: str = "") -> Iterator[ModuleType]:
@@ -141,6 +174,8 @@ class Nvml:
                     pynvml.nvmlLib = ctypes.CDLL(library)
                 except OSError as error:
                     raise NvmlError("dlopen", -1, f"{library}: {error}") from error
+                # The binding would go on to call the functions of the library that it had before.
+                pynvml._nvmlGetFunctionPointer_cache.clear()  # noqa: SLF001 - it has no public name
             try:
                 pynvml.nvmlInit()
             except pynvml.NVMLError as error:
@@ -152,10 +187,9 @@ class Nvml:
 
     def close(self) -> None:
         """Shut NVML down. The next call opens it again, for example after a driver reload."""
-        with self._lock:
-            module, self._module, self._events = self._module, None, None
-            self._registered.clear()
-            self._by_handle.clear()
+        with self._events_lock, self._lock:
+            module, self._module = self._module, None
+            self._handles, self._event_sets = {}, {}
             if module is not None:
                 with contextlib.suppress(module.NVMLError):
                     module.nvmlShutdown()
@@ -188,6 +222,7 @@ class Nvml:
         with self.calling("nvmlDeviceGetHandleByIndex", f"card {index}") as nvml:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             uuid = text_of(nvml.nvmlDeviceGetUUID(handle))
+        self._handles[uuid] = handle
         with self.calling("nvmlDeviceGetName", uuid) as nvml:
             name = text_of(nvml.nvmlDeviceGetName(handle))
         with self.calling("nvmlDeviceGetMinorNumber", uuid) as nvml:
@@ -249,12 +284,18 @@ class Nvml:
         try:
             return call()
         except NvmlError as error:
-            if error.code in {ERROR_NOT_SUPPORTED, ERROR_FUNCTION_NOT_FOUND}:
+            if error.code in NO_SUCH_FUNCTION:
                 return None
             raise
 
     def handle(self, uuid: str) -> Any:  # noqa: ANN401 - NVML's opaque handle
-        """NVML's handle of a card or a MIG device."""
+        """NVML's handle of a card or a MIG device.
+
+        NVML looks for a UUID on all cards, and a lost card may end the search with an error. So the handles that were
+        found by index are used as long as NVML is open.
+        """
+        if uuid in self._handles:
+            return self._handles[uuid]
         with self.calling("nvmlDeviceGetHandleByUUID", uuid) as nvml:
             return nvml.nvmlDeviceGetHandleByUUID(uuid)
 
@@ -347,7 +388,11 @@ class Nvml:
             return int(nvml.nvmlDeviceGetTopologyCommonAncestor(first, second))
 
     def links(self, uuid: str) -> list[Link]:
-        """The active NVLinks of a card."""
+        """The active NVLinks of a card.
+
+        Raises:
+            NvmlError: The card does not answer.
+        """
         handle = self.handle(uuid)
         found: list[Link] = []
         for number in range(NVLINKS):
@@ -357,8 +402,9 @@ class Nvml:
                         continue
                     peer = text_of(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, number).busId)
                     found.append(Link(peer.lower(), self._is_switch(handle, number)))
-            except NvmlError:
-                continue
+            except NvmlError as error:
+                if error.code not in NO_SUCH_QUESTION:
+                    raise
         return found
 
     def _is_switch(self, handle: Any, number: int) -> bool:  # noqa: ANN401 - NVML's opaque handle
@@ -366,76 +412,93 @@ class Nvml:
             with self.calling("nvmlDeviceGetNvLinkRemoteDeviceType") as nvml:
                 kind = int(nvml.nvmlDeviceGetNvLinkRemoteDeviceType(handle, number))
                 return kind == int(nvml.NVML_NVLINK_DEVICE_TYPE_SWITCH)
-        except NvmlError:
-            return False
+        except NvmlError as error:
+            if error.code in NO_SUCH_QUESTION:
+                return False
+            raise
 
     # --- events ----------------------------------------------------------------------------------------------------
 
-    def watch(self, uuids: Sequence[str]) -> dict[str, NvmlError]:
-        """Register cards for events of critical errors. Returns the error of each card that can't be registered."""
-        if self._unless_unsupported(self._make_events) is None:
-            return {}
-        failed: dict[str, NvmlError] = {}
-        for uuid in uuids:
-            if uuid in self._registered:
-                continue
-            try:
-                handle = self.handle(uuid)
-                with self.calling("nvmlDeviceRegisterEvents", uuid) as nvml:
-                    wanted = (
-                        nvml.nvmlEventTypeXidCriticalError
-                        | nvml.nvmlEventTypeDoubleBitEccError
-                        | nvml.nvmlEventTypeSingleBitEccError
-                    )
-                    mask = wanted & int(nvml.nvmlDeviceGetSupportedEventTypes(handle))
-                    nvml.nvmlDeviceRegisterEvents(handle, mask, self._events)
-                self._registered.add(uuid)
-                self._by_handle[_address(handle)] = uuid
-            except NvmlError as error:
-                if error.code == ERROR_NOT_SUPPORTED:
-                    self._registered.add(uuid)
-                else:
-                    failed[uuid] = error
-        return failed
+    def events(self, uuid: str, most: int) -> list[CardEvent]:
+        """The critical errors of a card since the last call, or since the first call.
 
-    def _make_events(self) -> Any:  # noqa: ANN401 - NVML's opaque event set
-        with self._lock, self.calling("nvmlEventSetCreate") as nvml:
-            if self._events is None:
-                self._events = nvml.nvmlEventSetCreate()
-            return self._events
+        Each card has an event set of its own. So an event's card is known even if the card no longer answers, and an
+        error of one card, or its thousands of events, concern no other.
 
-    def xids(self, most: int = 64) -> list[tuple[str, int]]:
-        """Critical errors since the last call, as (UUID, XID). The UUID is empty if the card is unknown.
-
-        A card that has fallen off the bus no longer answers with its UUID; it is recognised by its handle.
+        Args:
+            uuid: The card.
+            most: Events that are returned at most. Further ones are returned by the next call.
 
         Raises:
-            NvmlError: Waiting for events failed.
+            NvmlError: The card's events can't be read. The next call registers the card again.
         """
-        found: list[tuple[str, int]] = []
-        while self._events is not None and len(found) < most:
+        found: list[CardEvent] = []
+        with self._events_lock:
             try:
-                with self.calling("nvmlEventSetWait") as nvml:
-                    event = nvml.nvmlEventSetWait_v2(self._events, 10)
-                    if int(event.eventType) != int(nvml.nvmlEventTypeXidCriticalError):
-                        continue
+                if uuid not in self._event_sets:
+                    self._event_sets[uuid] = self._register(uuid)
+                while len(found) < most:
+                    event = self._next_event(uuid, self._event_sets[uuid])
+                    if event is None:
+                        break
+                    found.append(event)
             except NvmlError as error:
-                if error.code == ERROR_TIMEOUT:
-                    break
-                raise
-            found.append((self._event_card(event), int(event.eventData)))
+                self._free(self._event_sets.pop(uuid, None))
+                if not found and error.code not in NO_SUCH_FUNCTION:
+                    raise
         return found
 
-    def _event_card(self, event: Any) -> str:  # noqa: ANN401 - NVML's structure
+    def _register(self, uuid: str) -> Any:  # noqa: ANN401 - NVML's opaque handle
+        handle = self.handle(uuid)
+        with self.calling("nvmlEventSetCreate", uuid) as nvml:
+            made = nvml.nvmlEventSetCreate()
         try:
-            with self.calling("nvmlDeviceGetUUID") as nvml:
-                return text_of(nvml.nvmlDeviceGetUUID(event.device))
+            with self.calling("nvmlDeviceRegisterEvents", uuid) as nvml:
+                wanted = nvml.nvmlEventTypeXidCriticalError | nvml.nvmlEventTypeDoubleBitEccError
+                mask = wanted & int(nvml.nvmlDeviceGetSupportedEventTypes(handle))
+                nvml.nvmlDeviceRegisterEvents(handle, mask, made)
         except NvmlError:
-            return self._by_handle.get(_address(event.device), "")
+            self._free(made)
+            raise
+        return made
 
+    def _next_event(self, uuid: str, events: Any) -> CardEvent | None:  # noqa: ANN401 - NVML's opaque handle
+        try:
+            with self.calling("nvmlEventSetWait", uuid) as nvml:
+                event = nvml.nvmlEventSetWait_v2(events, 0)
+                double_bit = int(event.eventType) == int(nvml.nvmlEventTypeDoubleBitEccError)
+        except NvmlError as error:
+            if error.code == ERROR_TIMEOUT:
+                return None
+            raise
+        ids = (int(event.gpuInstanceId), int(event.computeInstanceId))
+        gpu_instance, compute_instance = (None if number == _NONE else number for number in ids)
+        return CardEvent(DOUBLE_BIT_XID if double_bit else int(event.eventData), gpu_instance, compute_instance)
 
-def _address(handle: Any) -> int:  # noqa: ANN401 - NVML's opaque handle
-    return ctypes.cast(handle, ctypes.c_void_p).value or 0
+    def _free(self, events: Any) -> None:  # noqa: ANN401 - NVML's opaque handle
+        if events is not None:
+            with contextlib.suppress(NvmlError), self.calling("nvmlEventSetFree") as nvml:
+                nvml.nvmlEventSetFree(events)
+
+    def memory_repair(self, uuid: str) -> MemoryRepair:
+        """How a card replaces faulty memory.
+
+        Raises:
+            NvmlError: The card does not answer.
+        """
+        handle = self.handle(uuid)
+
+        def remapped() -> MemoryRepair:
+            with self.calling("nvmlDeviceGetRemappedRows", uuid) as nvml:
+                _, _, pending, failed = nvml.nvmlDeviceGetRemappedRows(handle)
+                return MemoryRepair(bool(pending), bool(failed))
+
+        def retired() -> MemoryRepair:
+            with self.calling("nvmlDeviceGetRetiredPagesPendingStatus", uuid) as nvml:
+                return MemoryRepair(bool(nvml.nvmlDeviceGetRetiredPagesPendingStatus(handle)))
+
+        found = self._unless_unsupported(remapped) or self._unless_unsupported(retired)
+        return found or MemoryRepair()
 
 
 def text_of(value: str | bytes) -> str:

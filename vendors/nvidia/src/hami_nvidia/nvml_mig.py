@@ -83,12 +83,12 @@ class NvmlMig:
         self._profiles: dict[str, tuple[Profile, ...]] = {}
 
     def profiles(self, card: str) -> tuple[Profile, ...]:
-        """The profiles of a card, whatever its MIG mode; none of a card without MIG. They are asked for once.
+        """The profiles of a card, whatever its MIG mode; none of a card without MIG. What was found is kept.
 
         Raises:
             NvmlError: The card does not answer.
         """
-        if card not in self._profiles:
+        if not self._profiles.get(card):
             self._profiles[card] = tuple(self._ask(card))
         return self._profiles[card]
 
@@ -122,8 +122,11 @@ class NvmlMig:
             NvmlError: The card does not answer, or is not in MIG mode.
         """
         handle = self._nvml.handle(card)
-        found = []
-        for profile in self.profiles(card):
+        found: list[Instance] = []
+        profiles = self.profiles(card)
+        if not profiles:  # "no instances" would make the agent forget those that it made
+            raise NvmlError("nvmlDeviceGetGpuInstanceProfileInfoV", -1, "the card names no profile", card)
+        for profile in profiles:
             with self._nvml.calling("nvmlDeviceGetGpuInstances", card) as nvml:
                 room = (nvml.c_nvmlGpuInstance_t * _MOST)()
                 count = c_uint(_MOST)
