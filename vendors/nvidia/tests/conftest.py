@@ -38,6 +38,7 @@ def state(gpus):
         for index in range(2):
             state.restore(index)
             state.set_modes(index, compute="default", mig=False)
+            state.set_memory_repair(index)
         state.clear()
 
 
