@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
+import re
+from typing import TYPE_CHECKING, Final, Literal
 
 import structlog
 
@@ -15,6 +17,8 @@ from hami_core.errors import HamiError
 from hami_core.kube.informer import Backoff
 from hami_core.kube.objects import ObjectReference
 from hami_core.model import HealthChange
+from hami_core.wire import keys
+from hami_core.wire.node import decode_cordon
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -82,6 +86,7 @@ class NodeDevices:
         self._not_offered: dict[str, str] = {}
         self._native = {vendor.name: NativeSlots(vendor.name, specs, lambda: core.serial) for vendor in vendors}
         self._native_resources: dict[str, set[str]] = {vendor.name: set() for vendor in vendors}
+        self._cordoned_in_vain: frozenset[str] = frozenset()
 
     # --- discovering, offering ---------------------------------------------------------------------------------------
 
@@ -101,12 +106,11 @@ class NodeDevices:
     async def _discover(self, vendor: Vendor) -> None:
         self.discovered[vendor.name] = await vendor.discover()
         self._report_not_offered(self.discovered[vendor.name])
+        self.report_cordon()
         await self._advertise(vendor)
 
     def _report_not_offered(self, devices: Iterable[Device]) -> None:
         """Log each change of why a device is not offered, and write it as an event on the node."""
-        # The kubelet's own events use the node's name as UID, and `kubectl describe node` finds such events too.
-        node = ObjectReference(kind="Node", name=self._node.name, uid=self._node.name, api_version="v1")
         for device in devices:
             before, reason = self._not_offered.get(device.id, ""), device.not_offered
             if reason == before:
@@ -114,10 +118,35 @@ class NodeDevices:
             self._not_offered[device.id] = reason
             if reason:
                 log.warning("a device is not offered", device=device.id, reason=reason)
-                self._recorder.record(node, "Warning", "DeviceNotOffered", f"{device.id}: {reason}")
+                self._record("Warning", "DeviceNotOffered", f"{device.id}: {reason}")
             else:
                 log.info("a device is offered again", device=device.id)
-                self._recorder.record(node, "Normal", "DeviceOffered", f"{device.id} is offered again")
+                self._record("Normal", "DeviceOffered", f"{device.id} is offered again")
+
+    def _record(self, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        """Write an event about the node."""
+        # The kubelet's own events use the node's name as UID, and `kubectl describe node` finds such events too.
+        node = ObjectReference(kind="Node", name=self._node.name, uid=self._node.name, api_version="v1")
+        self._recorder.record(node, kind, reason, message)
+
+    def report_cordon(self) -> None:
+        """Report ids of the node's cordon that no device of the node has. Such a cordon may be a misspelt one."""
+        node = self._node.node
+        if node is None or len(self.discovered) < len(self.trackers):
+            return
+        annotations = node.metadata.annotations
+        known = {device.id for devices in self.discovered.values() for device in devices}
+        others = "\n".join(text for key, text in annotations.items() if key != keys.DEVICE_CORDON)  # agents' registers
+        wrong = frozenset(
+            name
+            for name in decode_cordon(annotations.get(keys.DEVICE_CORDON, "")) - known
+            if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", others)
+        )
+        for name in sorted(wrong - self._cordoned_in_vain):
+            log.warning("the node's cordon names a device that is not registered here", device=name)
+            message = f"{keys.DEVICE_CORDON}: no device {name} is registered on this node"
+            self._record("Warning", "CordonUnknownDevice", message)
+        self._cordoned_in_vain = wrong
 
     async def _advertise(self, vendor: Vendor) -> None:
         devices = self.trackers[vendor.name].apply(self.discovered[vendor.name])
@@ -186,8 +215,9 @@ class NodeDevices:
         except HamiError as error:
             log.warning("devices can't be discovered; retrying", vendor=vendor.name, error=str(error))
             lost = [HealthChange(d.id, healthy=False, reason=str(error)) for d in self.discovered[vendor.name]]
-            if self._apply_readings(self.trackers[vendor.name], lost):
-                await self._advertise_safely(vendor)
+            self._apply_readings(self.trackers[vendor.name], lost)
+            # Also if these readings changed nothing: the reading before them may be why devices are discovered again.
+            await self._advertise_safely(vendor)
 
     async def _advertise_safely(self, vendor: Vendor) -> None:
         try:
@@ -207,6 +237,10 @@ class NodeDevices:
         changed = tracker.update(readings)
         for device, before, after in changed:
             log.warning("device health", device=device, was=before.state, now=after.state, reason=after.reason)
+            if before.offered and not after.offered:
+                self._record("Warning", "DeviceUnhealthy", f"{device}: {after.reason}")
+            elif after.offered and not before.offered:
+                self._record("Normal", "DeviceHealthy", f"{device} is healthy again")
         return any(before.offered != after.offered for _, before, after in changed)
 
     # --- running containers ------------------------------------------------------------------------------------------

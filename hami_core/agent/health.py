@@ -83,6 +83,10 @@ class HealthTracker:
                 changed.append((change.device_id, before, after))
         return changed
 
+    def problem(self, device: str) -> str:
+        """Why a device is suspect, unhealthy or recovering; empty if it is healthy."""
+        return self.states.get(device, DeviceHealth()).reason
+
     @property
     def unsettled(self) -> bool:
         """Whether some device should be read again soon."""

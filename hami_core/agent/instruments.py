@@ -78,6 +78,9 @@ class Instruments:
             states = self._trackers[name].states_shown(devices, cordoned)
             for device, state in states.items():
                 yield "hami_device_state", {**node, "device_uuid": device, "state": state.value}, 1.0
+                problem = self._trackers[name].problem(device)
+                if problem:
+                    yield "hami_device_problem", {**node, "device_uuid": device, "reason": problem}, 1.0
             for kept in devices:
                 if kept.not_offered:
                     labels = {**node, "device_uuid": kept.id, "reason": kept.not_offered}

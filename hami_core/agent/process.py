@@ -286,6 +286,7 @@ class Agent:
         locks = [node.metadata.annotations.get(keys.NODE_LOCK) if node is not None else None for node in (old, new)]
         if locks[0] != locks[1]:
             self.core.wake()  # the lock may belong to a pod that already has its devices
+        self._devices.report_cordon()
 
     def _changed(self) -> None:
         self.core.tick()

@@ -188,6 +188,13 @@ AGENT: Final = (
     _gauge("hami_devices", "Devices of a vendor, by state.", "node", "vendor", "state"),
     _gauge("hami_device_state", "1 for the state that the device is in.", "node", "device_uuid", "state"),
     _gauge(
+        "hami_device_problem",
+        "1 for the last problem of a device that is suspect, unhealthy or recovering.",
+        "node",
+        "device_uuid",
+        "reason",
+    ),
+    _gauge(
         "hami_device_not_offered",
         "1 for a device that the agent does not offer to pods, whatever its health.",
         "node",

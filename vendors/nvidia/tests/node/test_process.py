@@ -21,6 +21,7 @@ import hami_interpose
 import pytest
 from hami_interpose import feedback, region, sim, sim_library_dir, turn
 from hami_nvidia import rules
+from hami_nvidia.health import REMAP_FAILED
 
 from hami_core.manifests import Chart, Release, render
 from hami_core.sim.cluster import Cluster, NodeSpec
@@ -390,6 +391,83 @@ async def test_a_lost_card_is_withdrawn_and_the_other_stays(bed):
             return [d.healthy for d in (await bed.devices())[0]] == [True, True]
 
         await bed.until(back, "the card to be back")
+
+
+async def seen(bed, *lines: str) -> bool:
+    """Whether the agent's metrics have these lines. It asks its vendors at most every 5 s."""
+    text = (await bed.get("/metrics"))[1]
+    return all(line in text for line in lines)
+
+
+async def events_of_node(bed) -> set[tuple[str, str]]:
+    found = (await bed.api("GET", "/api/v1/events"))["items"]
+    return {(e["reason"], e["message"]) for e in found if e["involvedObject"]["kind"] == "Node"}
+
+
+async def test_both_edges_of_health_reach_kubelet_node_events_and_metrics(bed):
+    (first, other), _ = await bed.devices()
+
+    async def offered(*cards: bool) -> bool:
+        now, node = await bed.devices()
+        slots = node["status"]["allocatable"]["nvidia.com/gpu"]
+        return [d.healthy for d in now] == list(cards) and slots == str(4 * sum(cards))
+
+    def state_of(card, state: str) -> str:
+        return f'hami_device_state{{device_uuid="{card.id}",node="n1",state="{state}"}} 1.0'
+
+    with sim.State(bed.gpus) as state:
+        state.set_memory_repair(0, failed=True)
+        await bed.until(lambda: offered(False, True), "the card to be taken off")
+        lines = state_of(first, "unhealthy"), state_of(other, "healthy"), f'hami_device_problem{{device_uuid="{first.id}"'
+        await bed.until(lambda: seen(bed, *lines), "its state in the metrics")
+        assert f'hami_device_problem{{device_uuid="{other.id}"' not in (await bed.get("/metrics"))[1]
+
+        async def told(*wanted: tuple[str, str]) -> bool:
+            return set(wanted) <= await events_of_node(bed)
+
+        await bed.until(lambda: told(("DeviceUnhealthy", f"{first.id}: {REMAP_FAILED}")), "the event")
+        state.set_memory_repair(0)
+        await bed.until(lambda: offered(True, True), "the card to be back")
+        await bed.until(lambda: told(("DeviceHealthy", f"{first.id} is healthy again")), "the event")
+        assert await seen(bed, state_of(first, "healthy"))
+        assert not await seen(bed, "hami_device_problem{")
+        # The driver is unloaded: no call works, and NVML can't be opened again.
+        for call in ("nvmlInitWithFlags", "nvmlDeviceGetCount_v2", "nvmlDeviceGetMemoryInfo", "nvmlEventSetWait_v2"):
+            state.inject(sim.Fault(call, 9))
+        await bed.until(lambda: offered(False, False), "both cards to be taken off")
+        assert bed.agent.poll() is None
+        assert "Driver Not Loaded" in (await bed.get("/metrics"))[1]
+        state.clear()
+        await bed.until(lambda: offered(True, True), "both cards to be back")
+
+
+async def test_a_cordon_is_shown_and_concerns_neither_kubelet_nor_running_pods(bed):
+    (first, other), _ = await bed.devices()
+    await bed.run("a", [(first.id, 100)], SHOW)
+
+    async def cordon(text: str | None) -> None:
+        patch = {"metadata": {"annotations": {keys.DEVICE_CORDON: text}}}
+        await bed.api("PATCH", "/api/v1/nodes/n1", patch, "application/merge-patch+json")
+
+    def line(state: str) -> str:
+        return f'hami_device_state{{device_uuid="{first.id}",node="n1",state="{state}"}} 1.0'
+
+    await cordon(f"{first.id}, {other.id[:-1]}")
+    await bed.until(lambda: seen(bed, line("cordoned")), "the cordon in the metrics")
+
+    async def told() -> bool:
+        message = f"hami.io/device-cordon: no device {other.id[:-1]} is registered on this node"
+        return {found for found in await events_of_node(bed) if "Cordon" in found[0]} == {
+            ("CordonUnknownDevice", message)
+        }
+
+    await bed.until(told, "the event about the unknown id")
+    devices, node = await bed.devices()
+    assert [d.healthy for d in devices] == [True, True]
+    assert node["status"]["allocatable"]["nvidia.com/gpu"] == "8", "as in HAMi, only the scheduler obeys a cordon"
+    assert f"device {first.id}" in await bed.done("a")
+    await cordon(None)
+    await bed.until(lambda: seen(bed, line("healthy")), "the end of the cordon")
 
 
 async def test_a_card_in_mig_mode_is_not_offered_until_it_is_off(bed):
