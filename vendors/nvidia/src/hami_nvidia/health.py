@@ -27,6 +27,7 @@ MOST_EVENTS: Final = 1000
 LOG_EVERY_S: Final = 60.0
 """One XID of one card is logged at most once in this time, with the number of new ones."""
 REMAP_FAILED: Final = "a faulty row of its memory can't be replaced by another (row remapping failed); replace the card"
+"""Source: NVIDIA GPU Memory Error Management, "Row-remapping": a failure is a reason for a replacement."""
 
 
 @dataclass(frozen=True, slots=True)
