@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
 import structlog

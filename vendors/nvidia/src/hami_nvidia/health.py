@@ -83,11 +83,13 @@ class HealthWatch:
 
     Attributes:
         counts: XIDs by card and number since the agent's start, also those that do not count.
+        answers: What is wrong with each card by its own answers to the last reading; empty: nothing.
         repairs: How each card replaces faulty memory, as last read.
     """
 
     def __init__(self, nvml: Nvml, policy: XidPolicy, recovery_s: float, clock: Callable[[], float]) -> None:
         self.counts: Counter[tuple[str, int]] = Counter()
+        self.answers: dict[str, str] = {}
         self.repairs: dict[str, MemoryRepair] = {}
         self._nvml = nvml
         self._policy = policy
@@ -101,7 +103,7 @@ class HealthWatch:
         return [self._one(uuid) for uuid in uuids]
 
     def _one(self, uuid: str) -> HealthChange:
-        problem = self._asked(uuid)
+        problem = self.answers[uuid] = self._asked(uuid)
         if not problem:
             self._forget_old(uuid)
             problem = self.error_of(uuid)

@@ -82,6 +82,7 @@ class NvidiaNode(Nvidia):
         self._memory_limits = MemoryLimits(self.nvml, self.settings.proc_root, self.settings.cgroup_root, clock)
         self._held: dict[str, tuple[Held, ...]] = {}
         self._native: dict[str, dict[str, tuple[str, NativeSlot]]] = {}
+        self._instances: dict[str, tuple[int, int]] = {}
         self._sick: frozenset[str] = frozenset()
         self._shares = monitor.DeviceTimeShares(clock)
         self._clock, self._now = clock, now
@@ -308,6 +309,8 @@ class NvidiaNode(Nvidia):
         found = {}
         for part, edits in zip(parts, given, strict=True):
             slot = NativeSlot(card.uuid, edits, healthy=True, numa=numa)
+            ids = part.instance.gpu_instance_id, part.instance.compute_instance_id
+            self._instances[part.instance.uuid] = ids
             found[part.instance.uuid] = (mig_static.resource(count, part.profile.name), slot)
         return found
 
@@ -333,7 +336,7 @@ class NvidiaNode(Nvidia):
         native: dict[str, dict[str, NativeSlot]] = {}
         for uuid, of_card in self._native.items():
             for name, (resource, slot) in of_card.items():
-                healthy = slot.healthy and uuid not in self._sick
+                healthy = slot.healthy and name not in self._sick and not self._health.answers.get(uuid)
                 native.setdefault(resource, {})[name] = replace(slot, healthy=healthy)
         return Advertisement(
             annotations=annotations,
@@ -512,12 +515,17 @@ class NvidiaNode(Nvidia):
         """Report critical errors, cards that do not answer, and cards that `discover` would now describe otherwise."""
         known = [d.id for d in devices if d.id in self._cards]
         found = self._health.look([*known, *sorted(self._native.keys() - known)])
-        self._sick = frozenset(change.device_id for change in found if not change.healthy)
+        sick = frozenset(
+            name
+            for uuid, of_card in self._native.items()
+            for name in of_card
+            if self._health.error_of(uuid, *self._instances[name])
+        )
+        changed, self._sick = sick ^ self._sick, sick
+        again = {uuid for uuid, of_card in self._native.items() if changed & of_card.keys()}
         mps_changed = self._mps_changed()
-        return [
-            replace(c, rediscover=True) if c.healthy and (mps_changed or self._has_changed(c.device_id)) else c
-            for c in found
-        ]
+        again |= {c.device_id for c in found if c.healthy and (mps_changed or self._has_changed(c.device_id))}
+        return [replace(change, rediscover=change.device_id in again) for change in found]
 
     def _mps_changed(self) -> bool:
         """Whether the MPS control daemon came or went since the cards were registered."""

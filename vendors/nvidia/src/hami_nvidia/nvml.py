@@ -15,7 +15,7 @@ from hami_core import DeviceError
 from hami_nvidia.modes import ALL_ALLOWED, DEFAULT, Modes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from types import ModuleType
 
 MIB: Final = 1 << 20

@@ -1,4 +1,4 @@
-"""Reads how cards lie and are linked. What was read once is kept: these facts do not change, but a question may fail."""
+"""Reads how cards lie and are linked. These facts do not change, so the last answer is kept while a question fails."""
 
 from __future__ import annotations
 

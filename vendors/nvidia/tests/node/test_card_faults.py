@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import itertools
 import json
 import re
 import shutil
@@ -358,3 +357,41 @@ def test_an_error_of_one_partitioned_card_leaves_the_others_as_they_are(parted, 
         made.node.release(ref)
     assert not any(instances(made).values())
     assert hits, f"no step of this test makes {call} on a card"
+
+
+def test_an_error_of_one_instance_withdraws_its_own_native_slot(rig, cards):
+    """As with NVIDIA's plugin. HAMi's compares an event with one instance of the card only."""
+    _, state = cards
+    state.set_modes(0, mig=True)
+    made = rig(mig_strategy="mixed")
+    driver = hami_nvidia.nvml_mig.NvmlMig(made.node.nvml)
+    card = made.uuids[0]
+    one = next(profile for profile in driver.profiles(card) if profile.name == "1g.10gb")
+    ids = []
+    for place in one.placements[:3]:
+        instance_id = driver.create(card, one.id, place)
+        ids.append((instance_id, driver.create_compute(card, instance_id, one.slices)))
+
+    def slots():
+        """Health of the native slots, in the order of `ids`; and whether the reading asks for a discovery."""
+        devices = made.node.discover()
+        readings = {r.device_id: r for r in made.node.health(devices)}
+        native = made.node.advertise(devices).native["nvidia.com/mig-1g.10gb"]
+        by_ids = {at: native[uuid].healthy for at, uuid in driver.devices(card).items()}
+        return [by_ids[at] for at in ids], readings[card].rediscover
+
+    try:
+        assert slots() == ([True, True, True], False)
+        state.xid(0, 94, gpu_instance=ids[1][0], compute_instance=ids[1][1])
+        assert slots() == ([True, False, True], True)
+        assert slots() == ([True, False, True], False)
+        state.xid(0, 94, gpu_instance=ids[2][0])
+        assert slots() == ([True, False, False], True)
+        made.now = 2 * RECOVERY_S
+        assert slots() == ([True, True, True], True)
+        state.xid(0, 79)
+        assert slots() == ([False, False, False], True)
+    finally:
+        for gpu_instance, compute_instance in ids:
+            driver.destroy_compute(card, gpu_instance, compute_instance)
+            driver.destroy(card, gpu_instance)

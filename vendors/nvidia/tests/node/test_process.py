@@ -418,7 +418,11 @@ async def test_both_edges_of_health_reach_kubelet_node_events_and_metrics(bed):
     with sim.State(bed.gpus) as state:
         state.set_memory_repair(0, failed=True)
         await bed.until(lambda: offered(False, True), "the card to be taken off")
-        lines = state_of(first, "unhealthy"), state_of(other, "healthy"), f'hami_device_problem{{device_uuid="{first.id}"'
+        lines = (
+            state_of(first, "unhealthy"),
+            state_of(other, "healthy"),
+            f'hami_device_problem{{device_uuid="{first.id}"',
+        )
         await bed.until(lambda: seen(bed, *lines), "its state in the metrics")
         assert f'hami_device_problem{{device_uuid="{other.id}"' not in (await bed.get("/metrics"))[1]
 
