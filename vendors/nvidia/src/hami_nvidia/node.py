@@ -180,7 +180,7 @@ class NvidiaNode(Nvidia):
                 self._cards[card.uuid] = card
         self._answered = frozenset(card.uuid for card in found)
         for uuid, card in self._cards.items():
-            if uuid not in self._answered and uuid not in self._native:
+            if uuid not in devices and uuid not in self._native:
                 lost = self._device(card, answers=False)
                 if lost is not None:
                     devices[uuid] = lost
