@@ -375,8 +375,8 @@ def discover() -> Sequence[Device]:
         unhealthy; it must not hide the others. A device that cannot be shared says why: in `Device.not_offered` (then
         it is unhealthy) or in `Device.whole_only` (then it has one slot).
 
-    When it fails: at start, the agent tries again with back-off. Later it keeps the devices that it knows, marks them
-    unhealthy, and tries again within 60 s.
+    When it fails: at start, the agent tries again with back-off; `ConfigError` ends it, since an administrator has to
+    correct something. Later it keeps the devices that it knows, marks them unhealthy, and tries again within 60 s.
     """
 
 
@@ -390,7 +390,8 @@ def advertise(devices: Sequence[Device]) -> Advertisement:
         devices: The devices, with their health.
 
     Returns:
-        Annotations and labels for the node; and for each resource name the slots, with health and NUMA node.
+        Annotations and labels for the node (a label of None is removed); and for each resource name the slots, with
+        health and NUMA node.
 
     When it fails: the node keeps what was last written, and the failure is reported.
     """

@@ -733,6 +733,10 @@ Serial = Literal["auto", "always", "never"]
 """What a node does with containers' limits: enforce them, only count what containers use, or neither."""
 
 
+def _no_labels() -> None:
+    """The labels of a node whose object nobody has read."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeContext:
     """The node that an agent serves, out of the agent's settings, so that a node side needs no settings for them.
@@ -750,6 +754,8 @@ class NodeContext:
             unknown what containers mount, so remove nothing.
         serial: Serial mode, in which Allocate itself answers what a container gets: ``always``, ``never``, or ``auto``:
             only if the container runtime turns out not to apply CDI specs.
+        labels: Returns the node object's labels as last seen; None: not known yet, or not in this process. They may
+            change at any time, so a hook asks again each time.
 
     Example:
         >>> from pathlib import Path
@@ -766,6 +772,7 @@ class NodeContext:
     legacy_metrics: bool = False
     mounted: Callable[[], frozenset[str]] | None = field(default=None, compare=False)
     serial: Serial = "auto"
+    labels: Callable[[], Mapping[str, str] | None] = field(default_factory=lambda: _no_labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -943,7 +950,8 @@ class Advertisement:
 
     Attributes:
         annotations: Annotations for the node object.
-        labels: Labels for the node object.
+        labels: Labels for the node object; None removes a label. A label that the vendor no longer mentions is left as
+            it is.
         slots: Resource name → slot id → (healthy, NUMA node), for the kubelet. Slot ids have HAMi's form
             ``<uuid>-<k>``.
         env: Environment variables that every container with a slot gets, unless its pod sets them. They are given
@@ -959,7 +967,7 @@ class Advertisement:
     """
 
     annotations: Mapping[str, str] = field(default_factory=_empty)
-    labels: Mapping[str, str] = field(default_factory=_empty)
+    labels: Mapping[str, str | None] = field(default_factory=_empty)
     slots: Mapping[str, Mapping[str, tuple[bool, int]]] = field(default_factory=_empty)
     env: Mapping[str, str] = field(default_factory=_empty)
     native: Mapping[str, Mapping[str, NativeSlot]] = field(default_factory=_empty)

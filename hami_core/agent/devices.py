@@ -12,7 +12,7 @@ import structlog
 from hami_core.agent.health import HealthTracker
 from hami_core.agent.kubelet import Endpoint
 from hami_core.agent.native import NativeSlots
-from hami_core.errors import HamiError
+from hami_core.errors import ConfigError, HamiError
 from hami_core.kube.informer import Backoff
 from hami_core.kube.objects import ObjectReference
 from hami_core.model import HealthChange
@@ -90,11 +90,17 @@ class NodeDevices:
     # --- discovering, offering ---------------------------------------------------------------------------------------
 
     async def discover_first(self, vendor: Vendor) -> None:
-        """Discover and offer a vendor's devices; retried until it succeeds."""
+        """Discover and offer a vendor's devices; retried until it succeeds.
+
+        Raises:
+            ConfigError: An administrator has to correct something.
+        """
         backoff = Backoff(1.0, 30.0)
         while True:
             try:
                 await self._discover(vendor)
+            except ConfigError:
+                raise
             except HamiError as error:
                 wait = backoff.next()
                 log.warning("devices can't be discovered", vendor=vendor.name, error=str(error), retry_s=round(wait, 1))
@@ -155,7 +161,8 @@ class NodeDevices:
         for resource, slots in advertised.slots.items():
             self._offer(resource, slots, self._core, advertised.preference)
         await self._advertise_native(vendor, advertised)
-        self._node.want(advertised.annotations, advertised.labels)
+        self._node.want(advertised.annotations, {})
+        self._node.want_labels(vendor.name, advertised.labels)
         self._core.wake()
 
     async def _advertise_native(self, vendor: Vendor, advertised: Advertisement) -> None:

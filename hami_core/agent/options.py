@@ -20,7 +20,7 @@ from hami_core.http.token import TokenFile
 from hami_core.model import NodeContext
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from hami_core.settings import AgentSettings
 
@@ -67,7 +67,22 @@ def from_settings(settings: AgentSettings) -> Options:
     )
 
 
-def node_context(settings: AgentSettings) -> NodeContext:
+class NodeLabels:
+    """The labels of this node's object, for vendors. They are loaded before the agent reads the object.
+
+    Attributes:
+        read: Returns the labels, or None while they are not known. The agent sets it.
+    """
+
+    def __init__(self) -> None:
+        self.read: Callable[[], Mapping[str, str] | None] = lambda: None
+
+    def __call__(self) -> Mapping[str, str] | None:
+        """The labels now; None: not known yet."""
+        return self.read()
+
+
+def node_context(settings: AgentSettings, labels: NodeLabels) -> NodeContext:
     """The description of this node that vendors receive."""
     return NodeContext(
         name=settings.node_name,
@@ -78,6 +93,7 @@ def node_context(settings: AgentSettings) -> NodeContext:
         legacy_metrics=settings.legacy_metrics,
         mounted=partial(mounted_paths, settings.cdi_dir, settings.kubelet_plugin_dir),
         serial=settings.serial,
+        labels=labels,
     )
 
 

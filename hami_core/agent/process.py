@@ -31,7 +31,7 @@ from hami_core.agent.identity import CheckpointReader
 from hami_core.agent.instruments import Instruments
 from hami_core.agent.kubelet import KubeletLink
 from hami_core.agent.metrics import AgentMetrics
-from hami_core.agent.options import from_settings, node_context
+from hami_core.agent.options import NodeLabels, from_settings, node_context
 from hami_core.agent.pod_actions import PodActions
 from hami_core.agent.pods import PodIndex
 from hami_core.agent.reconcile import Reconciler
@@ -72,6 +72,8 @@ LEASE_S: Final = 40
 """Duration of the node's liveness Lease; it is renewed every quarter of this."""
 DISAGREEMENT_S: Final = 30.0
 """If the kubelet's allocatable differs from our offer for this long, the agent registers again."""
+LABELS_WAIT_S: Final = 5.0
+"""How long the first discovery waits for the node's object."""
 WORKERS_END_S: Final = 2.0
 """How long running hooks may still take after everything else has ended."""
 
@@ -84,6 +86,7 @@ class Agent:
         sides: Node sides of the vendors to serve.
         options: Settings, and what was read from the files that they name.
         failures: Returns the number of failed hook calls by plugin and hook.
+        labels: Gives the vendors the labels of the node's object; None: no vendor reads them.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Agent:
         sides: Sequence[LoadedVendor],
         options: Options,
         failures: Callable[[], Mapping[tuple[str, str], int]] = dict,
+        labels: NodeLabels | None = None,
     ) -> None:
         self.options = options
         self.settings = settings = options.settings
@@ -99,6 +103,8 @@ class Agent:
         self.endpoints: dict[str, Endpoint] = {}
         self.recorder = EventRecorder(api, "hami-agent", instance=settings.node_name)
         self.node = NodeWriter(api, settings.node_name)
+        if labels is not None:
+            labels.read = lambda: self.node.node.metadata.labels if self.node.node else None
         families = {word: family for vendor in self.vendors for word, family in vendor.families.items()}
         finisher = BindFinisher(api, lambda: self.node.node, families.values())
         self.actions = PodActions(api, self.recorder, self.endpoints, finisher)
@@ -216,6 +222,9 @@ class Agent:
             task.result()
 
     async def _start(self) -> None:
+        # Vendors may read the node's labels. Without an API server the agent goes on: most vendors need none.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.node.informer.synced.wait(), LABELS_WAIT_S)
         await asyncio.gather(*(self._devices.discover_first(vendor) for vendor in self.vendors))
         await self.core.start()
         # Objects made during the start live as long as the process. Freezing them spares the garbage collector from
@@ -356,7 +365,8 @@ def _give_back_large_buffers() -> None:
 async def _main(settings: AgentSettings) -> int:
     from hami_core.kube.official import connect  # noqa: PLC0415 - a second of import
 
-    loaded = _load(settings)
+    labels = NodeLabels()
+    loaded = _load(settings, labels)
     options = from_settings(settings)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -371,7 +381,7 @@ async def _main(settings: AgentSettings) -> int:
             raise ConfigError(where, "another agent runs on this folder", fix) from error
         api = await connect(settings.kubeconfig, user_agent=f"hami-agent/{__version__}")
         try:
-            await Agent(api, loaded.vendors, options, lambda: loaded.reporter.failures).run(stop)
+            await Agent(api, loaded.vendors, options, lambda: loaded.reporter.failures, labels).run(stop)
         finally:
             await api.close()
     return 0
@@ -391,14 +401,14 @@ def _lock_file(folder: Path) -> TextIO:
         raise ConfigError(f"--state-dir {folder}", f"can't be written: {error.strerror}", fix) from error
 
 
-def _load(settings: AgentSettings) -> Loaded:
+def _load(settings: AgentSettings, labels: NodeLabels) -> Loaded:
     from hami_core.plugins import load  # noqa: PLC0415 - loads vendors' libraries
     from hami_core.settings import DeviceConfig, load_device_config  # noqa: PLC0415 - pydantic, slow to import
 
     path = settings.device_config_file
     config: DeviceConfig | dict[str, Any] = load_device_config(path) if path else {}
     only = [settings.vendor] if settings.vendor else None
-    loaded = load(config, side="node", node=node_context(settings), only=only, named_by="--vendor")
+    loaded = load(config, side="node", node=node_context(settings, labels), only=only, named_by="--vendor")
     loaded.require()
     if settings.vendor:
         loaded.vendor(settings.vendor)

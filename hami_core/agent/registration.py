@@ -37,6 +37,7 @@ class NodeWriter:
         self.name = node
         self._annotations: dict[str, str] = {}
         self._labels: dict[str, str] = {}
+        self._vendor_labels: dict[str, dict[str, str | None]] = {}
         self._revision = self._written_revision = 0
         self._returned: tuple[str, Node] | None = None
         self._wake = asyncio.Event()
@@ -48,6 +49,15 @@ class NodeWriter:
             return
         self._annotations.update(annotations)
         self._labels.update(labels)
+        self._revision += 1
+        self.is_current = False
+        self._wake.set()
+
+    def want_labels(self, vendor: str, labels: Mapping[str, str | None]) -> None:
+        """Replace the labels that a vendor wants. None removes a label; one that is no longer wanted stays as it is."""
+        if labels == self._vendor_labels.get(vendor, {}):
+            return
+        self._vendor_labels[vendor] = dict(labels)
         self._revision += 1
         self.is_current = False
         self._wake.set()
@@ -90,7 +100,10 @@ class NodeWriter:
             # The watch has not yet delivered our last write; the object that the write returned is newer.
             node = self._returned[1]
         annotations = _difference(self._annotations, node.metadata.annotations)
-        labels = _difference(self._labels, node.metadata.labels)
+        wanted: dict[str, str | None] = {}
+        for of_vendor in self._vendor_labels.values():
+            wanted.update(of_vendor)
+        labels = _difference({**wanted, **self._labels}, node.metadata.labels)
         restored = bool(annotations or labels) and revision == self._written_revision
         if annotations or labels:
             patch = metadata_patch(annotations=annotations, labels=labels)
@@ -102,5 +115,5 @@ class NodeWriter:
         return restored
 
 
-def _difference(wanted: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str | None]:
+def _difference(wanted: Mapping[str, str | None], there: Mapping[str, str]) -> dict[str, str | None]:
     return {key: value for key, value in wanted.items() if there.get(key) != value}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from hami_core.agent.cdi import kind_of
-from hami_core.errors import DeviceError, HamiError, RequestError
+from hami_core.errors import ConfigError, DeviceError, HamiError, RequestError
 from hami_core.plugins.call import InThreads
 from hami_core.plugins.hooks import NodeHooks
 
@@ -62,7 +62,7 @@ class Vendor(NodeHooks, InThreads):
                 return await loop.run_in_executor(self._pools[hook.pool], contextvars.copy_context().run, call)
         except TimeoutError as error:
             raise DeviceError(f"{self.name}: {hook.name} did not answer within {hook.limit_s:g} s") from error
-        except (RequestError, DeviceError):
+        except (RequestError, DeviceError, ConfigError):
             raise
         except HamiError as error:
             raise DeviceError(f"{self.name}: {hook.name}: {error}") from error

@@ -75,6 +75,13 @@ def strings(answer: object) -> dict[str, str]:
     return dict(answer)
 
 
+def _strings_or_none(answer: object) -> dict[str, str]:
+    """Accept a mapping from str to str or None, as labels to set or remove are."""
+    if not isinstance(answer, Mapping):
+        return strings(answer)
+    return strings({key: "" if value is None else value for key, value in answer.items()})
+
+
 def merged(answers: Sequence[object]) -> dict[str, str]:
     """Merge the annotations of several answers into one mapping."""
     result: dict[str, str] = {}
@@ -230,8 +237,9 @@ def number(answer: object) -> float:
 def advertisement(answer: object) -> Advertisement:
     """Accept an advertisement of strings whose slots each have health and NUMA node."""
     got = instance(answer, Advertisement)
-    for name in ("annotations", "labels", "env"):
+    for name in ("annotations", "env"):
         _part(got, name, strings)
+    _part(got, "labels", _strings_or_none)
     for resource, slots in _mapping(got.slots, "slots").items():
         for slot, state in _mapping(slots, f"slots[{resource!r}]").items():
             right = _is_text(slot) and isinstance(state, tuple) and len(state) == 2

@@ -162,4 +162,5 @@ class Scheduler:
 def facts(said: Advertisement) -> NodeFacts:
     """The node object once an agent has advertised its devices and offered their slots to the kubelet."""
     capacity = {name: str(len(slots)) for name, slots in said.slots.items()}
-    return NodeFacts(NODE, said.annotations, said.labels, capacity, capacity)
+    labels = {key: value for key, value in said.labels.items() if value is not None}
+    return NodeFacts(NODE, said.annotations, labels, capacity, capacity)

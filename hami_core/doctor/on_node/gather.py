@@ -76,6 +76,7 @@ def gather(places: Places, discover: Callable[[NodeContext], tuple[Mapping[str, 
         state_dir=state_dir,
         cdi_dirs=tuple(Path(word) for word in setting(told, "cdi_search_dirs", "/etc/cdi,/var/run/cdi").split(",")),
         config_file=Path(setting(told, "node_config_file", "/config/config.json")),
+        labels=dict,  # only the running agent knows them; entries by label are not needed to count devices
     )
     devices, problems = discover(node)
     library = state_dir / "lib"

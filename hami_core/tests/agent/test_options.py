@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hami_core.agent.authority import Mode, Policy
-from hami_core.agent.options import from_settings, node_context
+from hami_core.agent.options import NodeLabels, from_settings, node_context
 from hami_core.model import NodeContext
 from hami_core.settings import AgentSettings
 
@@ -24,8 +24,12 @@ def test_vendors_receive_the_agents_settings(tmp_path, monkeypatch):
         enforcement="observe",
         legacy_metrics=True,
     )
-    wanted = NodeContext("n1", tmp_path / "state", (Path("/a"), Path("/b")), Path("/c.json"), "observe", True)
-    assert node_context(told) == wanted
+    labels = NodeLabels()
+    wanted = NodeContext(
+        "n1", tmp_path / "state", (Path("/a"), Path("/b")), Path("/c.json"), "observe", True, labels=labels
+    )
+    assert node_context(told, labels) == wanted
+    assert wanted.labels() is None
 
 
 def test_boot_id_and_policy_are_read_from_the_settings(tmp_path):
