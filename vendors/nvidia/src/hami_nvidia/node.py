@@ -33,7 +33,7 @@ from hami_nvidia.mps_node import MOST_CLIENTS, MpsNode
 from hami_nvidia.nvml import MIB, Card, Nvml, NvmlError
 from hami_nvidia.region_updater import RegionUpdater
 from hami_nvidia.rules import PAIR_SCORES, REGISTER, WORD
-from hami_nvidia.settings import NodeOptions, NodeSettings, options
+from hami_nvidia.settings import NodeOptions, NodeSettings, OptionsOfNode
 from hami_nvidia.topology_reader import Topology
 from hami_nvidia.turn_pages import TurnPages
 
@@ -75,7 +75,7 @@ class NvidiaNode(Nvidia):
         self._places: Places | None = None
         self._extras = ExtraDevices(self.settings)
         self.nvml = Nvml(self._nvml_library)
-        self.options = NodeOptions()
+        self.options = self._selected = NodeOptions()
         self._cards: dict[str, Card] = {}
         self._driver: driver_files.DriverFiles | None = None
         self._damaged: set[str] = set()
@@ -147,19 +147,32 @@ class NvidiaNode(Nvidia):
             )
             for sentence in strategies.without_effect(os.environ):
                 log.info(sentence)
-        self.options = options(self.settings, self._config.model_dump(by_alias=True), node)
+        self._options = OptionsOfNode(self.settings, self._config.model_dump(by_alias=True), node)
+        self._use(self._options.at_start())
         if node is not None:
             strategies.check(self.settings.device_list_strategy, node.serial, self.options.mig_strategy)
-        if self.options.mode == MPS and self.options.split_count > MOST_CLIENTS:
-            log.warning("a card has fewer slots than asked: MPS takes so many processes a card", slots=MOST_CLIENTS)
-            self.options = self.options.model_copy(update={"split_count": MOST_CLIENTS})
         return found
+
+    def _use(self, options: NodeOptions) -> None:
+        """Work with these options from now on. They change with the node's labels."""
+        self._selected = options
+        if options.mode == MPS and options.split_count > MOST_CLIENTS:
+            log.warning("a card has fewer slots than asked: MPS takes so many processes a card", slots=MOST_CLIENTS)
+            options = options.model_copy(update={"split_count": MOST_CLIENTS})
+        self.options = options
+
+    def _follow_labels(self) -> None:
+        options = self._options.now()
+        if options != self._selected:
+            log.info("the node's labels select other options", **options.model_dump())
+            self._use(options)
 
     # --- discovery -------------------------------------------------------------------------------------------------
 
     @hookimpl
     def discover(self) -> list[Device]:
         """The cards of this node, with scaling applied. A known card that no longer answers is unhealthy."""
+        self._follow_labels()
         try:
             found = self._answering_cards()
         except NvmlError:
@@ -173,6 +186,7 @@ class NvidiaNode(Nvidia):
         devices: dict[str, Device] = {}
         for card in found:
             if card.uuid in self.options.hidden_uuids or card.index in self.options.hidden_indices:
+                self._cards.pop(card.uuid, None)  # it was offered before the node's labels changed
                 continue
             device = self._device(card)
             if device is not None:

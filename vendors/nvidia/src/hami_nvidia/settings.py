@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from hami_core import Preference
+from hami_core import DeviceError, Preference
 from hami_core.documents import explained, none_of
 from hami_core.vendorkit.node import EnvironmentSettings
 from hami_nvidia import node_config
@@ -30,7 +30,7 @@ from hami_nvidia.node_config import MigStrategy, Mode
 from hami_nvidia.strategies import LIST_STRATEGIES, ListStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from hami_core import NodeContext
 
@@ -246,42 +246,87 @@ _FROM_SETTINGS: Final = {
 }
 
 
-def options(settings: NodeSettings, section: Mapping[str, Any], node: NodeContext | None) -> NodeOptions:
-    """Merge this node's options from all sources.
+class OptionsOfNode:
+    """This node's options, merged from all sources. The per-node file is read once, the node's labels each time.
 
     Args:
         settings: The node's settings, which take precedence.
         section: The ``nvidia`` section of device-config by HAMi's keys, which gives the defaults.
-        node: The node and the path of its per-node file; None: no node is served.
+        node: The node, its labels and the path of its per-node file; None: no node is served.
 
     Raises:
-        ConfigError: The per-node file or a value is invalid.
+        ConfigError: The per-node file is invalid.
     """
-    found: dict[str, Any] = {}
-    if section.get("disableCoreLimit"):
-        found["core_policy"] = "disable"
-    found.update({ours: section[key] for key, ours in _FROM_CONFIG.items() if section.get(key) not in (None, "")})
-    if section.get("disableCoreLimit"):
-        found["core_policy"] = "disable"
-    file = node_config.read(node.config_file, node.name) if node and node.config_file else node_config.Found()
-    for warning in file.warnings:
-        log.warning("problem in the per-node file", warning=warning)
-    for _, entry in file.entries:
-        values = entry.model_dump()
-        # As in HAMi, zero in an entry means "not set". But false overrides.
-        found.update(
-            {o: values[k] for k, o in _FROM_NODE.items() if values[k] not in (None, "", 0) or values[k] is False}
+
+    def __init__(self, settings: NodeSettings, section: Mapping[str, Any], node: NodeContext | None) -> None:
+        self._settings = settings
+        self._section = section
+        self._node = node
+        self._file = (
+            node_config.read(node.config_file, node.name) if node and node.config_file else node_config.NodeFile()
         )
-        if entry.enablegetpreferredallocation is False:
-            found["preferred_allocation"] = Preference.NONE
-        if entry.filterdevices:
-            found["hidden_uuids"] = found.get("hidden_uuids", frozenset()).union(entry.filterdevices.uuid)
-            found["hidden_indices"] = found.get("hidden_indices", frozenset()).union(entry.filterdevices.index)
-    for key, ours in _FROM_SETTINGS.items():
-        value = getattr(settings, key)
-        if value is not None:
-            found[ours] = value
-    try:
-        return NodeOptions(**found)
-    except ValidationError as error:
-        raise explained(error, "options of this NVIDIA node") from error
+        self._warned: list[str] = []
+        for warning in self._file.warnings:
+            log.warning("problem in the per-node file", warning=warning)
+
+    def now(self) -> NodeOptions:
+        """The options as the node's labels select them now.
+
+        Raises:
+            ConfigError: An entry of this node, or a value, is invalid.
+            DeviceError: The file has entries by label, and the node's labels are not known yet.
+        """
+        labels = self._node.labels() if self._node else {}
+        if labels is None and self._file.by_label:
+            raise DeviceError("the labels of this node are not known yet, and the per-node file has entries by label")
+        return self._merged(labels or {})
+
+    def at_start(self) -> NodeOptions:
+        """The options, or the default ones if they depend on labels that are not known yet. The first discovery knows.
+
+        Raises:
+            ConfigError: An entry of this node, or a value, is invalid.
+        """
+        try:
+            return self.now()
+        except DeviceError:
+            return NodeOptions()
+
+    def _merged(self, labels: Mapping[str, str]) -> NodeOptions:
+        entries, warnings = self._file.applying(labels)
+        for warning in warnings:
+            if warning not in self._warned:
+                log.warning("problem in the per-node file", warning=warning)
+        self._warned = warnings
+        return self._options(entries)
+
+    def _options(self, entries: Iterable[tuple[str, node_config.NodeEntry]]) -> NodeOptions:
+        section = self._section
+        found: dict[str, Any] = {}
+        found.update({ours: section[key] for key, ours in _FROM_CONFIG.items() if section.get(key) not in (None, "")})
+        if section.get("disableCoreLimit"):
+            found["core_policy"] = "disable"
+        for _, entry in entries:
+            values = entry.model_dump()
+            # As in HAMi, zero in an entry means "not set". But false overrides.
+            found.update(
+                {o: values[k] for k, o in _FROM_NODE.items() if values[k] not in (None, "", 0) or values[k] is False}
+            )
+            if entry.enablegetpreferredallocation is False:
+                found["preferred_allocation"] = Preference.NONE
+            if entry.filterdevices:
+                found["hidden_uuids"] = found.get("hidden_uuids", frozenset()).union(entry.filterdevices.uuid)
+                found["hidden_indices"] = found.get("hidden_indices", frozenset()).union(entry.filterdevices.index)
+        for key, ours in _FROM_SETTINGS.items():
+            value = getattr(self._settings, key)
+            if value is not None:
+                found[ours] = value
+        try:
+            return NodeOptions(**found)
+        except ValidationError as error:
+            raise explained(error, "options of this NVIDIA node") from error
+
+
+def options(settings: NodeSettings, section: Mapping[str, Any], node: NodeContext | None) -> NodeOptions:
+    """The options of a node at once (`OptionsOfNode`)."""
+    return OptionsOfNode(settings, section, node).now()
