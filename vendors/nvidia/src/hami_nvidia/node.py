@@ -17,6 +17,7 @@ from hami_nvidia import Nvidia, NvidiaConfig, driver_places, mig_static, monitor
 from hami_nvidia import allocate as container_edits
 from hami_nvidia import driver as driver_files
 from hami_nvidia.extra_devices import ExtraDevices
+from hami_nvidia.feature_node import FeatureLabels
 from hami_nvidia.feedback import Tenant
 from hami_nvidia.health import HealthWatch, XidPolicy
 from hami_nvidia.host_pids import HostPids
@@ -83,6 +84,7 @@ class NvidiaNode(Nvidia):
         self._held: dict[str, tuple[Held, ...]] = {}
         self._native: dict[str, dict[str, tuple[str, NativeSlot]]] = {}
         self._instances: dict[str, tuple[int, int]] = {}
+        self._native_cards: dict[str, Card] = {}
         self._sick: frozenset[str] = frozenset()
         self._shares = monitor.DeviceTimeShares(clock)
         self._clock, self._now = clock, now
@@ -94,6 +96,7 @@ class NvidiaNode(Nvidia):
         self._tenants: dict[str, Tenant | None] = {}
         self._host_pids = HostPids(self.settings.proc_root, clock)
         self._region_updater = RegionUpdater(clock, now, self._host_pids)
+        self._feature_labels = FeatureLabels(self.nvml, self.settings)
         self._health = HealthWatch(self.nvml, policy, self.settings.xid_recovery_s, clock)
         self.mps = MpsNode(MpsFolders(self.settings.mps_dir), self._mps_control)
         self._mps_registered = ""
@@ -181,6 +184,7 @@ class NvidiaNode(Nvidia):
                 raise
             return unsupported
         self._native = self._native_slots(found)
+        self._native_cards = {card.uuid: card for card in found if card.uuid in self._native}
         self._report_filters_without_card(found)
         self._mps_registered = self.mps.problem if self.options.mode == MPS else ""
         devices: dict[str, Device] = {}
@@ -330,11 +334,8 @@ class NvidiaNode(Nvidia):
 
     def _numa(self, card: Card) -> int:
         """The card's NUMA node from sysfs, or from NVML if sysfs has none."""
-        bus = card.bus_id.lower()
-        # NVML writes the PCI domain with eight digits, sysfs with four.
-        bus = bus[4:] if len(bus.partition(":")[0]) == 8 else bus
         try:
-            node = int((self.settings.sys_root / "bus/pci/devices" / bus / "numa_node").read_text())
+            node = int((self.settings.sys_root / "bus/pci/devices" / card.sysfs_name / "numa_node").read_text())
         except (OSError, ValueError):
             node = self._topology.memory_node(card.uuid)
         return max(node, 0)
@@ -354,11 +355,22 @@ class NvidiaNode(Nvidia):
                 native.setdefault(resource, {})[name] = replace(slot, healthy=healthy)
         return Advertisement(
             annotations=annotations,
+            labels=self._labels(devices),
             slots={self._family.resources.count: slots},
             env=dict(container_edits.HIDDEN),
             native=native,
             preference=self.options.preferred_allocation,
         )
+
+    def _labels(self, devices: Sequence[Device]) -> Mapping[str, str | None]:
+        served = [(self._cards[d.id], d.slots, d.mode) for d in devices if d.id in self._cards]
+        served += [(card, 0, "native") for card in self._native_cards.values()]
+        instances = [
+            (resource, card.name)
+            for uuid, card in self._native_cards.items()
+            for resource, _ in self._native[uuid].values()
+        ]
+        return self._feature_labels.advertised(served, instances, self.options.mig_strategy, self._node.labels())
 
     def _scores(self, uuids: Sequence[str]) -> dict[str, dict[str, int]]:
         cards = [self._cards[uuid] for uuid in uuids if uuid in self._cards]

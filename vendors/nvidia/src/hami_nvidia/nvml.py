@@ -10,6 +10,7 @@ import ctypes
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from hami_core import DeviceError
 from hami_nvidia.modes import ALL_ALLOWED, DEFAULT, Modes
@@ -81,6 +82,12 @@ class Card:
     bus_id: str
     modes: Modes = ALL_ALLOWED
     reserved_bytes: int = 0
+
+    @property
+    def sysfs_name(self) -> str:
+        """Name of the card's folder in sysfs. NVML writes the PCI domain with eight digits, sysfs with four."""
+        bus = self.bus_id.lower()
+        return bus[4:] if len(bus.partition(":")[0]) == 8 else bus
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +210,12 @@ class Nvml:
         with self.calling("nvmlSystemGetDriverVersion") as nvml:
             return text_of(nvml.nvmlSystemGetDriverVersion())
 
+    def cuda_version(self) -> tuple[int, int]:
+        """The newest version of CUDA that the driver serves, major and minor."""
+        with self.calling("nvmlSystemGetCudaDriverVersion_v2") as nvml:
+            version = int(nvml.nvmlSystemGetCudaDriverVersion_v2())
+        return version // 1000, version % 1000 // 10
+
     def cards(self) -> tuple[list[Card], list[NvmlError]]:
         """Every card that answers, and the errors of the other cards.
 
@@ -300,6 +313,45 @@ class Nvml:
             return self._handles[uuid]
         with self.calling("nvmlDeviceGetHandleByUUID", uuid) as nvml:
             return nvml.nvmlDeviceGetHandleByUUID(uuid)
+
+    def compute_capability(self, uuid: str) -> tuple[int, int] | None:
+        """A card's CUDA compute capability, major and minor; None if NVML does not say."""
+        handle = self.handle(uuid)
+
+        def asked() -> tuple[int, int]:
+            with self.calling("nvmlDeviceGetCudaComputeCapability", uuid) as nvml:
+                major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+                return int(major), int(minor)
+
+        found: tuple[int, int] | None = self._unless_unsupported(asked)
+        return found
+
+    def has_mig(self, uuid: str) -> bool:
+        """Whether a card has MIG mode, on or off."""
+        handle = self.handle(uuid)
+
+        def asked() -> bool:
+            with self.calling("nvmlDeviceGetMigMode", uuid) as nvml:
+                nvml.nvmlDeviceGetMigMode(handle)
+                return True
+
+        return bool(self._unless_unsupported(asked))
+
+    def fabric_clique(self, uuid: str) -> tuple[str, int] | None:
+        """Cluster UUID and clique id of a card in an NVLink fabric; None if it is in none, or not registered yet."""
+        handle = self.handle(uuid)
+
+        def asked() -> tuple[str, int] | None:
+            with self.calling("nvmlDeviceGetGpuFabricInfo", uuid) as nvml:
+                info = nvml.c_nvmlGpuFabricInfo_t()
+                nvml.nvmlDeviceGetGpuFabricInfo(handle, ctypes.byref(info))
+                cluster = bytes(info.clusterUuid)
+                if info.state != nvml.NVML_GPU_FABRIC_STATE_COMPLETED or info.status or not any(cluster):
+                    return None
+                return str(UUID(bytes=cluster)), int(info.cliqueId)
+
+        found: tuple[str, int] | None = self._unless_unsupported(asked)
+        return found
 
     def usage(self, uuid: str) -> Usage:
         """A card's current use.

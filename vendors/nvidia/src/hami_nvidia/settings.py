@@ -133,6 +133,8 @@ class NodeSettings(EnvironmentSettings):
     """Folder of the MPS control daemon's sockets and shared memory, at the same path on the host and here."""
     mps_control: Path | None = None
     """nvidia-cuda-mps-control; None: in usr/bin below the driver's root."""
+    feature_labels: bool = False
+    """Label the node as NVIDIA's GPU feature discovery does, unless that runs here."""
     nvidia_dev_root: Path | None = Field(default=None, validation_alias=AliasChoices("NVIDIA_DEV_ROOT"))
     """HAMi's form of dev_root: the folder in which ``dev`` lies; None: as the driver's root has it."""
     device_list_strategy: Annotated[tuple[ListStrategy, ...], NoDecode] = Field(

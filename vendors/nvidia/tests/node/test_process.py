@@ -961,3 +961,30 @@ def test_processes_of_others_are_seen_without_capabilities(root):
 def record_of(bed, uid: str) -> str:
     (found,) = (bed.root / "state/containers").glob(f"{uid}_main_*")
     return found.name
+
+
+async def test_feature_labels_follow_the_setting_and_select_entries_of_the_node_file(root):
+    """An entry by label also sees the labels that the agent writes."""
+    file = root / "config.json"
+    selector = {"matchLabels": {"nvidia.com/gpu.family": "ampere"}}
+    file.write_text(json.dumps({"nodeconfig": [{"nodelabelselector": selector, "devicecorescaling": 2}]}))
+
+    async def labels():
+        return (await bed.api("GET", "/api/v1/nodes/n1"))["metadata"]["labels"]
+
+    async with Bed(root, HAMI_NVIDIA_FEATURE_LABELS="true", HAMI_NODE_CONFIG_FILE=str(file)) as bed:
+        found = await labels()
+        assert (found["nvidia.com/gpu.count"], found["nvidia.com/gpu.replicas"]) == ("2", "4")
+        assert [device.cores for device in (await bed.devices())[0]] == [100, 100]
+        bed.stop()
+        bed.start()
+        await bed.until(bed.ready, "the agent to be ready again")
+        assert [device.cores for device in (await bed.devices())[0]] == [200, 200]
+        assert {k: v for k, v in (await labels()).items() if k.startswith("nvidia.com/")} == {
+            k: v for k, v in found.items() if k.startswith("nvidia.com/")
+        }
+        bed.stop()
+        bed.env["HAMI_NVIDIA_FEATURE_LABELS"] = "false"
+        bed.start()
+        await bed.until(bed.ready, "the agent to be ready without labels")
+        assert not [key for key in await labels() if key.startswith("nvidia.com/") or "feature-labels" in key]
