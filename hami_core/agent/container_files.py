@@ -17,8 +17,9 @@ from hami_core.agent.refusals import Refusal, key_of
 from hami_core.errors import DeviceError, HamiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
+    from pathlib import Path
 
     from hami_core.agent.actions import Actions
     from hami_core.agent.cdi import SpecFolder
@@ -63,6 +64,7 @@ class ContainerFiles:
         boot_id: Identity of this boot. Specs of an earlier boot are written again.
         counters: Counts written specs.
         clock: Monotonic seconds.
+        label: Gives files their SELinux labels; fails if a container could not read them.
 
     Attributes:
         records: Every record of a loaded vendor, by name.
@@ -85,6 +87,7 @@ class ContainerFiles:
         boot_id: str,
         counters: Counters,
         clock: Callable[[], float],
+        label: Callable[[Iterable[str | Path]], None],
     ) -> None:
         self.records: dict[str, Record] = {}
         self.ready: set[str] = set()
@@ -101,6 +104,7 @@ class ContainerFiles:
         self._boot_id = boot_id
         self._counters = counters
         self._clock = clock
+        self._label = label
         self._writing: dict[str, asyncio.Task[None]] = {}
         self._removing: dict[str, asyncio.Task[None]] = {}
         self._releasing: dict[str, asyncio.Task[None]] = {}
@@ -115,6 +119,11 @@ class ContainerFiles:
         for name in foreign:
             log.warning("ignoring a record whose vendor is not loaded", record=self.records.pop(name).id)
         present = await asyncio.to_thread(self._specs.names)
+        try:
+            shared = [path for record in self.records.values() for path in self._store.shared(record)]
+            await asyncio.to_thread(self._label, shared)
+        except DeviceError as error:
+            log.warning("can't label the files of running containers", error=str(error))
         for name, record in self.records.items():
             if name in present and record.boot_id == self._boot_id and not record.gone and not record.serial:
                 self.ready.add(name)
@@ -218,6 +227,7 @@ class ContainerFiles:
             self._store.write(record)
         if record.marked:
             self._store.write_mark(record)
+        self._label((*self._store.shared(record), *(mount.host_path for mount in edits.mounts)))
         if not record.serial:
             self._specs.write(record.name, cdi.spec(kind, record.name, edits, self._store.mounts(record, edits)))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from hami_core.agent import selinux
 from hami_core.agent.authority import Mode, Policy
 from hami_core.agent.keyfiles import KeyFiles
 from hami_core.agent.mounted import mounted_paths
@@ -38,6 +39,7 @@ class Options:
         boot_id: Identity of this boot.
         token: Returns the bearer token that a metrics scrape needs; empty: no token is needed.
         lease_namespace: Namespace of the liveness Lease; empty: no Lease is kept.
+        selinux_type: SELinux type of the files that containers mount; empty: none is set, as on a node without SELinux.
     """
 
     settings: AgentSettings
@@ -46,6 +48,7 @@ class Options:
     boot_id: str
     token: Callable[[], str]
     lease_namespace: str
+    selinux_type: str = ""
 
 
 def from_settings(settings: AgentSettings) -> Options:
@@ -64,6 +67,7 @@ def from_settings(settings: AgentSettings) -> Options:
         boot_id=_boot_id(settings.proc_dir),
         token=TokenFile(token, "metrics_token_file") if (token := settings.metrics_token_file) else no_token,
         lease_namespace=os.environ.get("POD_NAMESPACE", "kube-system"),
+        selinux_type=_selinux_type(settings),
     )
 
 
@@ -95,6 +99,15 @@ def node_context(settings: AgentSettings, labels: NodeLabels) -> NodeContext:
         serial=settings.serial,
         labels=labels,
     )
+
+
+def _selinux_type(settings: AgentSettings) -> str:
+    if not selinux.is_on(settings.proc_dir):
+        return ""
+    if not settings.selinux_type:
+        fix = "label the folder on the node, or set --selinux-type (chart: selinux.enabled)"
+        log.warning("SELinux is on, and files of the state folder may be closed to containers", fix=fix)
+    return settings.selinux_type
 
 
 def _boot_id(proc: Path) -> str:

@@ -37,11 +37,12 @@ from hami_core.agent.pods import PodIndex
 from hami_core.agent.reconcile import Reconciler
 from hami_core.agent.records import RecordStore
 from hami_core.agent.registration import NodeWriter
+from hami_core.agent.selinux import FileLabels
 from hami_core.agent.serial import NoCdiMarker
 from hami_core.agent.unlimited_containers import UnlimitedContainers
 from hami_core.agent.vendor import Vendor
 from hami_core.agent.watch import watch_folder
-from hami_core.errors import ConfigError
+from hami_core.errors import ConfigError, DeviceError
 from hami_core.http.health import Health
 from hami_core.http.serve import Listener, Server
 from hami_core.kube.events import EventRecorder
@@ -119,6 +120,7 @@ class Agent:
         pods = PodIndex(self._informer, lambda: self.core.wake())  # noqa: PLW0108 - it is made below
         resources = frozenset(r for vendor in self.vendors for r in vendor.resources)
         self._authority = Authority(settings.node_name, families, options.signing_keys.keys, options.policy)
+        self._file_labels = FileLabels(settings.state_dir, options.selinux_type, settings.selinux_level)
         self.core = Reconciler(
             vendors=self.vendors,
             reader=CheckpointReader(settings.kubelet_plugin_dir, resources),
@@ -130,6 +132,7 @@ class Agent:
             boot_id=options.boot_id,
             prestart_wait_s=settings.prestart_timeout,
             serial=serial,
+            label=self._file_labels.each,
         )
         self.node.informer.on_change(self._node_changed)
         self.link = KubeletLink(settings.kubelet_plugin_dir, ())
@@ -222,6 +225,10 @@ class Agent:
             task.result()
 
     async def _start(self) -> None:
+        try:
+            await asyncio.to_thread(self._file_labels.whole_folder)
+        except DeviceError as error:
+            raise ConfigError(f"--selinux-type {self.settings.selinux_type}", str(error)) from error
         # Vendors may read the node's labels. Without an API server the agent goes on: most vendors need none.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.node.informer.synced.wait(), LABELS_WAIT_S)

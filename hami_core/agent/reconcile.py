@@ -63,6 +63,7 @@ class Reconciler:
         boot_id: Identity of this boot. Specs of an earlier boot are written again.
         prestart_wait_s: How long PreStartContainer waits before it refuses.
         serial: Answer Allocate without CDI (`hami_core.agent.serial`).
+        label: Gives files that containers mount their SELinux labels.
         clock: Monotonic seconds.
         now: Unix seconds.
 
@@ -86,6 +87,7 @@ class Reconciler:
         boot_id: str,
         prestart_wait_s: float,
         serial: bool = False,
+        label: Callable[[Iterable[str | Path]], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = wall.unix,
     ) -> None:
@@ -146,6 +148,7 @@ class Reconciler:
             boot_id=boot_id,
             counters=self.counters,
             clock=clock,
+            label=label,
         )
         self._holders = DeviceHolders(
             records=self._files.records, pods=pods, authority=authority, name_of=self._names.of, clock=clock

@@ -229,6 +229,11 @@ class RecordStore:
             found.append(Mount(str(self.path / record.id / MARK), f"{env.MARKS_DIR}/{record.resource}"))
         return tuple(found)
 
+    def shared(self, record: Record) -> tuple[Path, ...]:
+        """The files and folders of a record that its container mounts. Some of them need not exist."""
+        home = self.serial.path / record.name if record.serial else self.path / record.id
+        return home / LIMITS, home / REGION, home / MARK
+
     def expected_mount(self, record: Record) -> str:
         """End of the host path that this record's container must have mounted; empty if it needs no mount.
 

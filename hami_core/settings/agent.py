@@ -94,6 +94,19 @@ class AgentSettings(Settings):
         description="Records of the containers served; must outlive a reboot.",
         json_schema_extra=notes(group=_NODE),
     )
+    selinux_type: str = Field(
+        "",
+        pattern=r"^([a-z][a-z0-9_]*)?$",
+        description="SELinux type of the files that containers mount from --state-dir, such as container_file_t; "
+        "empty: they stay as they are. Without effect on a node without SELinux.",
+        json_schema_extra=notes(group=_NODE),
+    )
+    selinux_level: str = Field(
+        "s0",
+        pattern=r"^s[0-9]+(-s[0-9]+)?(:c[0-9]+([.,]c[0-9]+)*)?$",
+        description="SELinux level of these files. Containers of every category may use s0.",
+        json_schema_extra=notes(group=_NODE),
+    )
     proc_dir: Path = Field(
         Path("/proc"), description="The host's /proc as seen from here.", json_schema_extra=notes(group=_NODE)
     )

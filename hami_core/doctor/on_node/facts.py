@@ -69,6 +69,7 @@ class NodeFacts:
         vendor_problems: Vendor → why it could not look for devices.
         lsm: Linux security modules that are on.
         selinux_enforcing: Whether SELinux enforces.
+        selinux_type: SELinux type that the running agent gives the files of containers; empty: it labels none.
         cgroup_version: 1 or 2; 0: not known.
         boot_id: Id of this boot; empty: it can't be read.
         processes: Processes in containers with limits; None: the node's processes can't be seen.
@@ -93,6 +94,7 @@ class NodeFacts:
     vendor_problems: Mapping[str, str] = field(default_factory=dict)
     lsm: tuple[str, ...] = ()
     selinux_enforcing: bool = False
+    selinux_type: str = ""
     cgroup_version: int = 0
     boot_id: str = ""
     processes: tuple[Process, ...] | None = None

@@ -84,6 +84,11 @@ def test_problem_of_a_node_is_named_with_its_fix(check, level, expected, changes
     assert all(f.fix for f in found)
 
 
+def test_selinux_is_no_problem_if_the_agent_labels_files():
+    report = examine(replace(SOUND, selinux_enforcing=True, selinux_type="container_file_t"))
+    assert "the type container_file_t" in words(said(report, "on-node.security", "ok"))
+
+
 def test_every_node_check_has_a_case_that_breaks_it():
     assert {name for name, _ in CHECKS} == {check for check, *_ in BROKEN}
 
