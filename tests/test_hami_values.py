@@ -285,14 +285,12 @@ def test_public_values_file_renders_and_names_ignored_keys(values, ignored):
     assert [line.removeprefix("Ignored keys: ").partition(" (")[0] for line in lines] == ([ignored] if ignored else [])
 
 
-def test_openshift_and_selinux_are_refused_with_what_to_do():
-    off = {"platform": {"openshift": False}, "selinux": {"enabled": False, "type": "container_file_t", "level": "s0"}}
-    assert told(off) == []
-    text = refusal({"platform": {"openshift": True}, "selinux": {"enabled": True}})
-    assert "platform.openshift: the chart makes no SecurityContextConstraints" in text
-    assert "oc adm policy add-scc-to-user" in text
-    assert "selinux.enabled: the agent labels no files" in text
-    assert "container_file_t" in text
+def test_values_of_hamis_openshift_guide_render():
+    constraints = {"securityContextConstraints": {"create": True, "name": "hami-device-plugin"}}
+    selinux = {"enabled": True, "type": "container_file_t", "level": "s0"}
+    values = {"platform": {"openshift": True}, "openshift": constraints, "selinux": selinux}
+    assert told(copy.deepcopy(values)) == []
+    assert "SecurityContextConstraints/hami-device-plugin" in made(values)
 
 
 def test_keys_of_hamis_main_branch_render():

@@ -812,6 +812,96 @@ def test_roles_grant_what_is_used_and_nothing_else():
     assert "*" not in json.dumps([objects[key]["rules"] for key in GRANTED])
 
 
+AGENT = {"name": "far", "vendor": "far", "resourceNames": ["far.example/npu"], "image": {"repository": "far/agent"}}
+GRANT = "ClusterRoleBinding/hami-openshift"
+
+
+def subjects(binding):
+    return [f"{each['namespace']}/{each['name']}" for each in binding["subjects"]]
+
+
+def test_openshift_admits_scheduler_and_agents_with_no_more_than_they_need():
+    objects = made(
+        "platform.openshift=true", "selinux.enabled=true", values={"agents": [AGENT]}, namespace="hami-system"
+    )
+    constraints = objects["SecurityContextConstraints/hami-device-plugin"]
+    agent = container(objects, "DaemonSet", "device-plugin")["securityContext"]
+    assert constraints["allowedCapabilities"] == agent["capabilities"]["add"]
+    assert constraints["requiredDropCapabilities"] == agent["capabilities"]["drop"] == ["ALL"]
+    on = {key for key, value in constraints.items() if value is True}
+    assert on == {"allowHostDirVolumePlugin", "allowHostPID"}
+    pod = objects["DaemonSet/hami-device-plugin"]["spec"]["template"]["spec"]
+    kinds = {kind for volume in pod["volumes"] for kind in volume if kind != "name"}
+    assert kinds <= set(constraints["volumes"])
+    (rule,) = objects["ClusterRole/system:openshift:scc:hami-device-plugin"]["rules"]
+    assert (rule["resourceNames"], rule["verbs"]) == (["hami-device-plugin"], ["use"])
+    accounts = [f"hami-system/{name}" for name in ("hami-scheduler", "hami-device-plugin", "hami-agent-far")]
+    assert subjects(objects[GRANT]) == accounts
+    assert objects[GRANT]["roleRef"]["name"] == "system:openshift:scc:hami-device-plugin"
+    own = objects["RoleBinding/hami-scheduler-openshift"]
+    assert (own["roleRef"]["name"], subjects(own)) == ("system:openshift:scc:nonroot-v2", accounts[:1])
+
+
+def test_openshift_constraints_follow_the_agents_pods():
+    privileged = {**AGENT, "securityContext": {"privileged": True}}
+    wide = made("platform.openshift=true", "devicePlugin.hostNetwork=true", values={"agents": [privileged]})
+    constraints = wide["SecurityContextConstraints/hami-device-plugin"]
+    on = {key for key, value in constraints.items() if value is True}
+    assert on >= {"allowPrivilegedContainer", "allowPrivilegeEscalation", "allowHostNetwork", "allowHostPorts"}
+
+
+def test_openshift_admits_the_mps_daemon_under_the_agents_account():
+    objects = made("platform.openshift=true", "devicePlugin.mps.enabled=true", "devicePlugin.hostPID=false")
+    constraints = objects["SecurityContextConstraints/hami-device-plugin"]
+    (daemon,) = [pod for key, pod in objects.items() if key.startswith("DaemonSet/") and "mps" in key]
+    spec = daemon["spec"]["template"]["spec"]
+    assert (spec["serviceAccountName"], spec["automountServiceAccountToken"]) == ("hami-device-plugin", False)
+    assert spec["containers"][0]["securityContext"]["privileged"] is constraints["allowPrivilegedContainer"] is True
+    assert constraints["allowHostPID"] is True
+
+
+def test_openshift_constraints_that_exist_are_granted_and_not_made():
+    name = "openshift.securityContextConstraints.name=privileged"
+    objects = made("platform.openshift=true", "openshift.securityContextConstraints.create=false", name)
+    assert not any("SecurityContextConstraints" in key or key.startswith("ClusterRole/system") for key in objects)
+    assert objects[GRANT]["roleRef"]["name"] == "system:openshift:scc:privileged"
+    with pytest.raises(ConfigError, match="privileged is OpenShift's own: set create to false"):
+        made("platform.openshift=true", name)
+
+
+def test_without_openshift_and_selinux_nothing_of_them_is_made():
+    text = json.dumps(made(values={"agents": [AGENT]}))
+    assert not [word for word in ("openshift", "selinux", "seLinux", "spc_t") if word in text]
+
+
+def test_openshift_without_selinux_is_warned_of():
+    told = warnings(CHART, {"platform": {"openshift": True}}, Release(kube_version="1.36.3"))
+    assert any("set selinux.enabled to true" in line for line in told)
+
+
+def test_every_agent_labels_files_and_may_do_so_under_selinux():
+    settings = ("selinux.enabled=true", "selinux.type=hami_file_t", "selinux.level=s0:c1")
+    objects = made(*settings, values={"agents": [AGENT]})
+    for name in ("hami-device-plugin", "hami-agent-far"):
+        (agent,) = objects[f"DaemonSet/{name}"]["spec"]["template"]["spec"]["containers"]
+        told, _ = AgentSettings.from_arguments([*agent["args"][1:], "--node-name=n1"])
+        assert (told.selinux_type, told.selinux_level) == ("hami_file_t", "s0:c1")
+        assert agent["securityContext"]["seLinuxOptions"] == {"type": "spc_t", "level": "s0:c1"}
+        assert agent["securityContext"]["capabilities"]["drop"] == ["ALL"]
+
+
+def test_selinux_options_of_the_values_win():
+    own = {"devicePlugin": {"securityContext": {"seLinuxOptions": {"type": "hami_t"}}}}
+    agent = container(made("selinux.enabled=true", values=own), "DaemonSet", "device-plugin")
+    assert agent["securityContext"]["seLinuxOptions"] == {"type": "hami_t", "level": "s0"}
+
+
+def test_the_agent_labels_nodes_only_if_asked():
+    assert '"HAMI_NVIDIA_FEATURE_LABELS"' not in json.dumps(made())
+    agent = container(made("devicePlugin.featureLabels=true"), "DaemonSet", "device-plugin")
+    assert {"name": "HAMI_NVIDIA_FEATURE_LABELS", "value": "true"} in agent["env"]
+
+
 def test_with_cert_manager_the_scheduler_writes_no_certificate():
     objects = made("scheduler.certManager.enabled=true")
     rights = json.dumps([objects["ClusterRole/hami-scheduler"], objects["Role/hami-scheduler"]])

@@ -182,6 +182,9 @@ devicePlugin: on nodes with operatingmode mig the agent can't make MIG instances
 {{- if and $d.enabled $d.driverLimits (not (include "hami.isAdministrator" .)) }}
 devicePlugin.driverLimits: the driver takes limits only from an agent with SYS_ADMIN (add SYS_ADMIN to devicePlugin.securityContext.capabilities.add)
 {{- end -}}
+{{- if and .Values.platform.openshift (not .Values.selinux.enabled) }}
+platform.openshift: OpenShift's nodes run SELinux, under which containers can't read their limits (set selinux.enabled to true)
+{{- end -}}
 {{- range .Values.taken.replaced }}
 {{ . }}
 {{- end -}}
@@ -250,5 +253,24 @@ signatures, which HAMi lacks. Only helm install and upgrade see the cluster. */ 
 {{- omit . "allowPrivilegeEscalation" "capabilities" "seccompProfile" | toYaml -}}
 {{- else -}}
 {{- toYaml . -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* An agent's security context: dict "root" $ "context" the one of the values. With SELinux, only spc_t may write the
+state folder and label files there. */ -}}
+{{- define "hami.agentSecurityContext" -}}
+{{- $selinux := .root.Values.selinux -}}
+{{- $own := ternary (dict "seLinuxOptions" (dict "type" "spc_t" "level" $selinux.level)) (dict) $selinux.enabled -}}
+{{- with merge (dict) (default (dict) .context) $own -}}
+{{- include "hami.securityContext" . -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "hami.selinuxArguments" -}}
+{{- with .Values.selinux -}}
+{{- if .enabled -}}
+- --selinux-type={{ .type }}
+- --selinux-level={{ .level }}
+{{- end -}}
 {{- end -}}
 {{- end -}}

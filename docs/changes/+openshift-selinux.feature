@@ -1,0 +1,1 @@
+**Chart.** `platform.openshift` makes and grants SecurityContextConstraints, and `selinux.enabled` lets the agents label the files that containers mount (`--selinux-type`). Neither was tried on a real cluster with SELinux yet.
