@@ -36,6 +36,7 @@ BROKEN = 0
 RECOVERY_S = 60.0
 REF = ContainerRef("uid-1", "default", "pod", "main", ContainerKind.APP)
 OF_NO_CARD = {
+    "nvmlSystemGetCudaDriverVersion_v2",
     "nvmlDeviceGetCount_v2",
     "nvmlEventSetCreate",
     "nvmlInitWithFlags",
@@ -126,11 +127,12 @@ class Rig:
                 topology_score=True,
                 numa_topology=True,
                 xid_recovery_s=RECOVERY_S,
+                feature_labels=True,
                 **settings,
             ),
             lambda: self.now,
         )
-        self.node.families(None, NodeContext("n1", folder / "hami"))
+        self.node.families(None, NodeContext("n1", folder / "hami", labels=dict))
         self.tracker = HealthTracker()
         self.uuids = [card.uuid for card in state.devices]
         self.node.discover()
