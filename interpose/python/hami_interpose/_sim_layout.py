@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes as c
 
 MAGIC = 0x3142534953494D48
-VERSION = 8
+VERSION = 9
 MAX_CARDS = 16
 MAX_SLOTS = 512
 MAX_SHARED = 1024
@@ -49,7 +49,8 @@ class MigInstance(c.Structure):
     """One GPU instance made at run time."""
 
     _fields_ = [
-        *((n, c.c_uint32) for n in ("state", "profile_row", "start", "size", "compute_instances")),
+        *((n, c.c_uint32) for n in ("state", "profile_row", "start", "size")),
+        ("compute_instances", c.c_uint64),
         ("uuid", c.c_uint8 * 16),
     ]
 
@@ -94,7 +95,7 @@ class Device(c.Structure):
         ("mig_instances", MigInstance * MAX_MIG_INSTANCES),
         ("link_kb", c.c_uint32 * 2),
         ("repair", c.c_uint32),
-        ("pad_end", c.c_uint8 * 44),
+        ("pad_end", c.c_uint8 * 12),
     ]
 
 

@@ -26,7 +26,7 @@
 #include <string.h>
 
 #define SIM_MAGIC 0x3142534953494d48ull /* "HMISISB1" */
-#define SIM_VERSION 8u
+#define SIM_VERSION 9u
 #define SIM_MAX_CARDS 16u
 #define SIM_MAX_SLOTS 512u
 #define SIM_MAX_FAULTS 64u
@@ -62,7 +62,8 @@ struct sim_mig_instance {
     _Atomic uint32_t state; /* 0 free, 1 there, 2 being made */
     uint32_t profile_row;   /* index into mig_profiles */
     uint32_t start, size;
-    _Atomic uint32_t compute_instances; /* bit per compute instance */
+    /* A bit per compute instance; from bit 32 on, 4 bits each for its profile. */
+    _Atomic uint64_t compute_instances;
     uint8_t uuid[16];
 };
 

@@ -22,6 +22,7 @@ nvmlDevice_t sim_nvml_at(unsigned index);         /* by NVML index */
 nvmlDevice_t sim_nvml_card_of(unsigned device);   /* by index in the books; NULL if not visible */
 unsigned sim_nvml_mig_index(nvmlDevice_t device); /* among the MIG devices of its card */
 nvmlDevice_t sim_nvml_mig_handle(unsigned device, unsigned instance, unsigned compute);
+unsigned sim_nvml_compute_slices(unsigned device, unsigned row, unsigned id); /* of a compute instance */
 
 /* The card's index in the books; -1 if the handle is not ours. */
 int sim_nvml_device_of(nvmlDevice_t handle);

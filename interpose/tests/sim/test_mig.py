@@ -46,7 +46,7 @@ def nvml(script):
 
 NO_DEVICE = 100
 IN_USE = 19
-NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND = 3, 4, 6
+NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, INSUFFICIENT_RESOURCES = 3, 4, 6, 23
 
 
 def digits(uuid):
@@ -336,3 +336,36 @@ def test_a_lost_card_takes_its_devices_with_it(split):
     prelude = f"from hami_interpose import sim; state = sim.State({str(m.directory)!r}); "
     assert m.python(prelude + script.format("restore"), CUDA_VISIBLE_DEVICES=first) == {"error": 0}
     assert m.python(prelude + script.format("lose"), CUDA_VISIBLE_DEVICES=first) == {"error": 999}
+
+
+def test_compute_instances_share_the_slices_of_their_gpu_instance(machine):
+    """NVML lists them by profile, and tells of a MIG device how many of the GPU instance's slices it has."""
+    m = machine("a100")
+    told = m.python(
+        nvml("""
+    n.nvmlDeviceSetMigMode(card, 1)
+    half = n.nvmlDeviceCreateGpuInstance(card, 9)
+    import ctypes
+    def listed(profile):
+        found, count = (n.c_nvmlComputeInstance_t * 8)(), ctypes.c_uint(8)
+        n.nvmlGpuInstanceGetComputeInstances(half, profile, found, ctypes.byref(count))
+        infos = [n.nvmlComputeInstanceGetInfo(one) for one in found[: count.value]]
+        return [[i.id, i.profileId, i.placement.start, i.placement.size] for i in infos]
+    def slices():
+        handles = [n.nvmlDeviceGetMigDeviceHandleByIndex(card, i) for i in range(2)]
+        several = [n.nvmlDeviceGetAttributes(h) for h in handles]
+        return [[a.gpuInstanceSliceCount, a.computeInstanceSliceCount] for a in several]
+    two = n.nvmlGpuInstanceCreateComputeInstance(half, 1)
+    one = n.nvmlGpuInstanceCreateComputeInstance(half, 0)
+    full = refused(n.nvmlGpuInstanceCreateComputeInstance, half, 0)
+    parts = slices(), [listed(profile) for profile in range(3)]
+    n.nvmlComputeInstanceDestroy(two)
+    again = refused(n.nvmlGpuInstanceCreateComputeInstance, half, 2)
+    n.nvmlComputeInstanceDestroy(one)
+    n.nvmlGpuInstanceCreateComputeInstance(half, 2)
+    answer(full=full, again=again, parts=parts, whole=listed(2))
+    """)
+    )
+    assert told["full"] == told["again"] == INSUFFICIENT_RESOURCES
+    assert told["parts"] == [[[3, 2], [3, 1]], [[[1, 0, 2, 1]], [[0, 1, 0, 2]], []]]
+    assert told["whole"] == [[0, 2, 0, 3]]

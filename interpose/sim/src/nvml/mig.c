@@ -374,16 +374,36 @@ nvmlReturn_t sim_nvmlGpuInstanceGetInfo(nvmlGpuInstance_t gpuInstance, nvmlGpuIn
 }
 
 /* Compute instance profiles by number, as the slices that an instance of each has. Its id is the number. */
+static const unsigned slices_of[] = {1, 2, 3, 4, 7, 8, 6};
+#define COMPUTE_PROFILES (sizeof slices_of / sizeof slices_of[0])
+
+/* The profile of a compute instance, from the word of its GPU instance. */
+static unsigned compute_profile(uint64_t word, unsigned id) {
+    return (unsigned)(word >> (32 + 4 * id)) & 0xFu;
+}
+
+static unsigned compute_slices_taken(uint64_t word) {
+    unsigned taken = 0;
+    for (unsigned id = 0; id < COMPUTE; id++) {
+        taken += (word >> id & 1u) != 0 ? slices_of[compute_profile(word, id)] : 0;
+    }
+    return taken;
+}
+
+unsigned sim_nvml_compute_slices(unsigned device, unsigned row, unsigned id) {
+    uint64_t word = atomic_load(&sim_books->devices[device].mig_instances[row].compute_instances);
+    return slices_of[compute_profile(word, id)];
+}
+
 nvmlReturn_t sim_nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t gpuInstance, unsigned profile,
                                                               unsigned engProfile,
                                                               nvmlComputeInstanceProfileInfo_t *info) {
-    static const unsigned slices_of[] = {1, 2, 3, 4, 7, 8, 6};
     const struct sim_mig_instance *record = record_of(gpuInstance);
     if (record == NULL || info == NULL || engProfile != 0) {
         return sim_nvml_ready() != NVML_SUCCESS ? sim_nvml_ready() : NVML_ERROR_INVALID_ARGUMENT;
     }
     const struct sim_mig_profile *row = &sim_books->devices[gpuInstance->device].mig_profiles[record->profile_row];
-    if (profile >= sizeof slices_of / sizeof slices_of[0] || slices_of[profile] > row->slices) {
+    if (profile >= COMPUTE_PROFILES || slices_of[profile] > row->slices) {
         return NVML_ERROR_NOT_SUPPORTED;
     }
     unsigned slices = slices_of[profile];
@@ -399,22 +419,26 @@ nvmlReturn_t sim_nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t 
     return NVML_SUCCESS;
 }
 
-/* Compute instances: any profile is taken as "all of the GPU instance"; their number is bounded by its slices. */
+/* Compute instances share the slices of their GPU instance. */
 nvmlReturn_t sim_nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t gpuInstance, unsigned profileId,
                                                       nvmlComputeInstance_t *computeInstance) {
     struct sim_mig_instance *record = record_of(gpuInstance);
-    (void)profileId;
-    if (record == NULL || computeInstance == NULL) {
+    if (record == NULL || computeInstance == NULL || profileId >= COMPUTE_PROFILES) {
         return sim_nvml_ready() != NVML_SUCCESS ? sim_nvml_ready() : NVML_ERROR_INVALID_ARGUMENT;
     }
     unsigned slices = sim_books->devices[gpuInstance->device].mig_profiles[record->profile_row].slices;
-    for (unsigned id = 0; id < slices && id < COMPUTE; id++) {
-        if ((atomic_fetch_or(&record->compute_instances, 1u << id) >> id & 1u) == 0) {
-            *computeInstance = compute_handle_of(gpuInstance, id);
-            return NVML_SUCCESS;
+    uint64_t before = atomic_load(&record->compute_instances), after;
+    unsigned id;
+    do {
+        if (compute_slices_taken(before) + slices_of[profileId] > slices) {
+            return NVML_ERROR_INSUFFICIENT_RESOURCES;
         }
-    }
-    return NVML_ERROR_INSUFFICIENT_RESOURCES;
+        for (id = 0; (before >> id & 1u) != 0; id++) {
+        }
+        after = before | UINT64_C(1) << id | (uint64_t)profileId << (32 + 4 * id);
+    } while (!atomic_compare_exchange_weak(&record->compute_instances, &before, after));
+    *computeInstance = compute_handle_of(gpuInstance, id);
+    return NVML_SUCCESS;
 }
 
 static bool compute_exists(nvmlComputeInstance_t ci) {
@@ -445,21 +469,21 @@ nvmlReturn_t sim_nvmlComputeInstanceDestroy(nvmlComputeInstance_t computeInstanc
     if (works(sim_mig_device(gi->device, gi->row), computeInstance->id)) {
         return NVML_ERROR_IN_USE;
     }
-    atomic_fetch_and(&record_of(computeInstance->gpu_instance)->compute_instances, ~(1u << computeInstance->id));
+    uint64_t own = UINT64_C(1) << computeInstance->id | UINT64_C(0xF) << (32 + 4 * computeInstance->id);
+    atomic_fetch_and(&record_of(computeInstance->gpu_instance)->compute_instances, ~own);
     return NVML_SUCCESS;
 }
 
 nvmlReturn_t sim_nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t gpuInstance, unsigned profileId,
                                                     nvmlComputeInstance_t *computeInstances, unsigned *count) {
     struct sim_mig_instance *record = record_of(gpuInstance);
-    (void)profileId;
     if (record == NULL || computeInstances == NULL || count == NULL) {
         return sim_nvml_ready() != NVML_SUCCESS ? sim_nvml_ready() : NVML_ERROR_INVALID_ARGUMENT;
     }
-    uint32_t there = atomic_load(&record->compute_instances);
+    uint64_t there = atomic_load(&record->compute_instances);
     *count = 0;
     for (unsigned id = 0; id < COMPUTE; id++) {
-        if ((there >> id & 1u) != 0) {
+        if ((there >> id & 1u) != 0 && compute_profile(there, id) == profileId) {
             computeInstances[(*count)++] = compute_handle_of(gpuInstance, id);
         }
     }
@@ -470,11 +494,13 @@ nvmlReturn_t sim_nvmlComputeInstanceGetInfo_v2(nvmlComputeInstance_t computeInst
     if (sim_nvml_ready() != NVML_SUCCESS || !compute_exists(computeInstance) || info == NULL) {
         return sim_nvml_ready() != NVML_SUCCESS ? sim_nvml_ready() : NVML_ERROR_INVALID_ARGUMENT;
     }
-    *info = (nvmlComputeInstanceInfo_t){sim_nvml_card_of(computeInstance->gpu_instance->device),
-                                        computeInstance->gpu_instance,
-                                        computeInstance->id,
-                                        0,
-                                        {computeInstance->id, 1}};
+    struct sim_gpu_instance *gi = computeInstance->gpu_instance;
+    uint64_t word = atomic_load(&record_of(gi)->compute_instances);
+    unsigned profile = compute_profile(word, computeInstance->id);
+    /* Those with smaller numbers lie before it. */
+    unsigned start = compute_slices_taken(word & (UINT64_MAX << 32 | ((UINT64_C(1) << computeInstance->id) - 1)));
+    *info = (nvmlComputeInstanceInfo_t){
+        sim_nvml_card_of(gi->device), gi, computeInstance->id, profile, {start, slices_of[profile]}};
     return NVML_SUCCESS;
 }
 
