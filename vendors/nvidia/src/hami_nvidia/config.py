@@ -66,3 +66,4 @@ class NvidiaConfig(_Section):
     lib_cuda_log_level: Annotated[int, Field(ge=0, le=4)] = 1
     enable_numa_topology: bool = False
     disable_core_limit: bool = False
+    mig_strategy: Literal["", "none", "single", "mixed"] = "none"

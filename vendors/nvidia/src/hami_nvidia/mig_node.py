@@ -12,22 +12,23 @@ import structlog
 
 from hami_core import DeviceError, Sample
 from hami_core.vendorkit.node import Owner
-from hami_nvidia import mig, mig_static
+from hami_nvidia import mig
 from hami_nvidia.driver import device_node
 from hami_nvidia.mig_instances import MigInstances
+from hami_nvidia.mig_static import NO_INSTANCES, StaticMig, resource_of
 from hami_nvidia.modes import MIG_LEFT_OFF, MIG_OFF, NO_PROFILES, UNREADABLE
 from hami_nvidia.nvml_mig import NvmlMig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from hami_core import ContainerRef, DeviceNode, MigInstance, MigProfile, Slice
+    from hami_core import ContainerRef, Device, DeviceNode, MigInstance, MigProfile, Slice
     from hami_nvidia.config import MigAllowance
     from hami_nvidia.mig_static import Part
     from hami_nvidia.nvml import Card, Nvml
     from hami_nvidia.nvml_mig import Profile
-    from hami_nvidia.settings import NodeSettings
+    from hami_nvidia.settings import NodeOptions, NodeSettings
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +48,7 @@ class MigNode:
         folder: Folder of the instances' intents.
         settings: The node's settings.
         dev_root: Returns the host's folder of the driver's device nodes.
+        options: Returns the node's options, which may change.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class MigNode:
         allowances: Sequence[MigAllowance],
         folder: Path,
         settings: NodeSettings,
+        *,
         dev_root: Callable[[], Path],
+        options: Callable[[], NodeOptions],
     ) -> None:
         self._nvml = nvml
         self._driver = NvmlMig(nvml)
@@ -63,17 +67,30 @@ class MigNode:
         self._instances = MigInstances(self._driver, folder)
         self._settings = settings
         self._slices: Mapping[str, tuple[Slice, ...]] = {}
-        self._parts: dict[str, list[Part]] = {}
         self._dev_root = dev_root
+        self._options = options
+        self.static = StaticMig(self._driver, self._instances, lambda: options().hidden_uuids)
+
+    @property
+    def _makes(self) -> bool:
+        return self._options().mode == mig.MODE
+
+    @property
+    def _strategy(self) -> str:
+        return self._options().mig_strategy
 
     def _allowed(self, card: Card) -> dict[str, Profile]:
         return mig.allowed(card.name, self._allowances, self._driver.profiles(card.uuid))
 
     def slots(self, card: Card) -> int:
-        """How many instances a card can have at once, which is its number of slots.
+        """How many containers can have a booked instance of a card at once, which is its number of slots.
 
-        A lost card keeps its number, since profiles are asked for once.
+        A lost card keeps its number, since profiles are asked for once. Instances that an administrator made are
+        counted as last read. Those of a card that only gives out native ones are not booked.
         """
+        if not self._makes:
+            there = len(self.static.known(card.uuid))
+            return 0 if there and self._strategy == "mixed" else max(there, 1)
         try:
             return max((profile.instances for profile in self._allowed(card).values()), default=1)
         except DeviceError:
@@ -82,6 +99,12 @@ class MigNode:
     def offer(self, card: Card) -> tuple[tuple[MigProfile, ...], str]:
         """The profiles of a card, and why it is not offered, if so."""
         try:
+            if not self._makes and self._strategy == "single":
+                return self.static.offer(card)
+            if self._strategy == "mixed" and card.modes.mig:
+                native = self.static.read(card.uuid)
+                if not self._makes:
+                    return (), "" if native else NO_INSTANCES.format(index=card.index)
             profiles = self._allowed(card)
             if not profiles or not card.modes.mig:
                 off = MIG_OFF if self._settings.mig_enable else MIG_LEFT_OFF.format(card=card.uuid)
@@ -90,55 +113,24 @@ class MigNode:
         except DeviceError as error:
             return (), UNREADABLE.format(error=error)
 
-    def parts(self, card: Card, hidden: Collection[str]) -> list[Part]:
-        """The administrator's instances of a card in MIG mode.
-
-        Args:
-            card: The card.
-            hidden: UUIDs that are not offered.
-
-        Raises:
-            DeviceError: The card does not answer, or the intents can't be read.
-        """
-        there, uuids = self._instances.foreign(card.uuid), self._driver.devices(card.uuid)
-        found = mig_static.parts(card.uuid, self._driver.profiles(card.uuid), there, uuids, hidden)
-        self._parts[card.uuid] = found
-        return found
-
-    def offer_parts(self, card: Card, hidden: Collection[str]) -> tuple[tuple[MigProfile, ...], str]:
-        """Like `offer`, of a card whose instances an administrator made."""
-        try:
-            found = self.parts(card, hidden)
-            reason = "" if found else mig_static.NO_INSTANCES.format(index=card.index)
-            return mig_static.offers(found, self._driver.profiles(card.uuid)), reason
-        except DeviceError as error:
-            return (), UNREADABLE.format(error=error)
-
-    def give_part(self, card: Card, piece: Slice) -> tuple[MigInstance, list[DeviceNode]]:
-        """The administrator's instance at the place of a slice, with its device nodes.
-
-        Raises:
-            DeviceError: There is none, or the card does not answer.
-        """
-        for part in self.parts(card, ()):
-            if (part.profile.name, part.instance.placement) == (piece.mig_profile, piece.mig_placement):
-                return part.instance, self.nodes(card, part.instance)
-        at = piece.mig_placement.start if piece.mig_placement else "none"
-        raise DeviceError(f"card {card.uuid}: there is no MIG instance {piece.mig_profile} at place {at} any more")
-
     def nodes(self, card: Card, made: MigInstance) -> list[DeviceNode]:
         """The device nodes of an instance and its card."""
         cap = _FIRST_CAP + _CAPS_PER_CARD * card.minor + _CAPS_PER_INSTANCE * made.gpu_instance_id
         caps = (cap, cap + 1 + made.compute_instance_id)
         names = [f"nvidia{card.minor}", *(f"nvidia-caps/nvidia-cap{number}" for number in caps)]
-        return [device_node(self._dev_root(), name) for name in names]
+        return [device_node(self._settings.dev_root, name) for name in names]
 
     def allocate(self, card: Card, piece: Slice, container: ContainerRef) -> tuple[MigInstance, list[DeviceNode]]:
         """Make the instance of one slice, unless it exists, and return it with its device nodes for the container.
 
+        Under ``migStrategy: single`` the instance must exist.
+
         Raises:
             DeviceError: The slice is not planned as an instance, its profile is not allowed, or the driver refuses.
         """
+        if not self._makes:
+            there = self.static.give(card.uuid, piece)
+            return there, self.nodes(card, there)
         profile = self._allowed(card).get(piece.mig_profile)
         if profile is None or piece.mig_placement is None:
             what = f"profile {piece.mig_profile!r} is not offered" if piece.mig_profile else "no instance is planned"
@@ -147,6 +139,13 @@ class MigNode:
             raise DeviceError(f"card {card.uuid}: {piece.mig_profile} can't lie at {piece.mig_placement.start}")
         made = self._instances.ensure(card.uuid, profile, piece.mig_placement, _owner(container))
         return made, self.nodes(card, made)
+
+    def native(self, devices: Iterable[Device], cards: Mapping[str, Card]) -> Iterator[tuple[str, Card, Part]]:
+        """Resource, card and instance of each slot of ``migStrategy: mixed``."""
+        for device in devices if self._strategy == "mixed" else ():
+            card = cards.get(device.id)
+            if card is not None and card.modes.mig:
+                yield from ((resource_of(part.profile.name), card, part) for part in self.static.known(card.uuid))
 
     def release(self, container: ContainerRef) -> None:
         """Destroy the instances of a container that is gone.
@@ -203,12 +202,19 @@ class MigNode:
         except DeviceError as error:
             log.warning("MIG instances can't be listed", error=str(error))
             return []
-        static = [part.instance for of_card in self._parts.values() for part in of_card]
         return [
             Sample("hami_mig_device_info", labels, 1.0)
             for record_id, owner in owners.items()
-            for labels in _labels(records[record_id], self._slices[record_id], [*made.get(owner, ()), *static])
+            for labels in _labels(
+                records[record_id],
+                self._slices[record_id],
+                [*made.get(owner, ()), *self._static_of(self._slices[record_id])],
+            )
         ]
+
+    def _static_of(self, slices: Sequence[Slice]) -> list[MigInstance]:
+        cards = {piece.device_id for piece in slices}
+        return [part.instance for card in cards for part in self.static.known(card)]
 
     def _holds_instances(self, record_id: str) -> bool:
         return any(piece.mig_profile for piece in self._slices.get(record_id, ()))

@@ -57,17 +57,24 @@ def not_offered(modes: Modes, operating_mode: str) -> str:
     if modes.mig and not modes.mig_after_reset:
         return "card is in MIG mode until it is reset (administrator: nvidia-smi --gpu-reset)"
     if modes.mig:
-        return "card is in MIG mode, which operatingmode mig and migStrategy serve (administrator: nvidia-smi -mig 0)"
+        return (
+            "card is in MIG mode, which only operatingmode mig or migStrategy serves (administrator: nvidia-smi -mig 0)"
+        )
     if modes.mig_after_reset:
         return (
-            "card changes to MIG mode when it is reset, which operatingmode mig and migStrategy serve (administrator: "
-            "nvidia-smi -mig 0)"
+            "card changes to MIG mode when it is reset, which only operatingmode mig or migStrategy serves "
+            "(administrator: nvidia-smi -mig 0)"
         )
     if modes.compute == PROHIBITED:
         return "card is in compute mode PROHIBITED (administrator: nvidia-smi -c DEFAULT)"
     if modes.compute != DEFAULT and modes.compute not in _EXCLUSIVE:
         return f"card is in compute mode {modes.compute}, which is unknown (administrator: nvidia-smi -c DEFAULT)"
     return ""
+
+
+def mode_of(modes: Modes, operating_mode: str, mig_strategy: str) -> str:
+    """How a card is offered: in the node's operating mode, or as ``mig`` if the administrator partitioned it."""
+    return "mig" if modes.mig and mig_strategy != "none" else operating_mode
 
 
 def whole_only(modes: Modes, operating_mode: str) -> str:

@@ -13,7 +13,7 @@ from hami_interpose.limits import CorePolicy, Mode
 
 from hami_core import Advertisement, Device, DeviceError, NativeSlot, RequestError, Sample, hookimpl
 from hami_core.vendorkit.node import encode_devices_json, encode_pair_scores, slices_by_device
-from hami_nvidia import Nvidia, NvidiaConfig, driver_places, mig_static, monitor, strategies, unsupported_nodes
+from hami_nvidia import Nvidia, NvidiaConfig, driver_places, monitor, strategies, unsupported_nodes
 from hami_nvidia import allocate as container_edits
 from hami_nvidia import driver as driver_files
 from hami_nvidia.extra_devices import ExtraDevices
@@ -27,7 +27,8 @@ from hami_nvidia.mechanism import Held, mechanism
 from hami_nvidia.memory_limits import MemoryLimits, Wanted
 from hami_nvidia.metrics import METRICS
 from hami_nvidia.mig_node import MigNode
-from hami_nvidia.modes import not_offered, whole_only
+from hami_nvidia.mig_static import PartHealth
+from hami_nvidia.modes import mode_of, not_offered, whole_only
 from hami_nvidia.mps_control import PROGRAM, MissingProgramError, MpsControl, MpsFolders
 from hami_nvidia.mps_node import MODE as MPS
 from hami_nvidia.mps_node import MOST_CLIENTS, MpsNode
@@ -43,7 +44,16 @@ if TYPE_CHECKING:
 
     from hami_interpose.limits import Limits
 
-    from hami_core import ContainerEdits, ContainerRef, Family, HealthChange, MigProfile, NodeContext, Slice
+    from hami_core import (
+        ContainerEdits,
+        ContainerRef,
+        DeviceNode,
+        Family,
+        HealthChange,
+        MigProfile,
+        NodeContext,
+        Slice,
+    )
     from hami_nvidia.driver_places import Places
 
 log = structlog.get_logger(__name__)
@@ -82,10 +92,6 @@ class NvidiaNode(Nvidia):
         self._damaged: set[str] = set()
         self._memory_limits = MemoryLimits(self.nvml, self.settings.proc_root, self.settings.cgroup_root, clock)
         self._held: dict[str, tuple[Held, ...]] = {}
-        self._native: dict[str, dict[str, tuple[str, NativeSlot]]] = {}
-        self._instances: dict[str, tuple[int, int]] = {}
-        self._native_cards: dict[str, Card] = {}
-        self._sick: frozenset[str] = frozenset()
         self._shares = monitor.DeviceTimeShares(clock)
         self._clock, self._now = clock, now
         self._unmatched: frozenset[str] = frozenset()
@@ -98,6 +104,7 @@ class NvidiaNode(Nvidia):
         self._region_updater = RegionUpdater(clock, now, self._host_pids)
         self._feature_labels = FeatureLabels(self.nvml, self.settings)
         self._health = HealthWatch(self.nvml, policy, self.settings.xid_recovery_s, clock)
+        self._part_health = PartHealth(self._health)
         self.mps = MpsNode(MpsFolders(self.settings.mps_dir), self._mps_control)
         self._mps_registered = ""
 
@@ -146,7 +153,8 @@ class NvidiaNode(Nvidia):
                 self._config.mig_profile_allowlist,
                 node.state_dir / "mig",
                 self.settings,
-                lambda: self._where.dev.host,
+                dev_root=lambda: self._where.dev.host,
+                options=lambda: self.options,
             )
             for sentence in strategies.without_effect(os.environ):
                 log.info(sentence)
@@ -183,9 +191,6 @@ class NvidiaNode(Nvidia):
             if not unsupported:
                 raise
             return unsupported
-        self._native = self._native_slots(found)
-        self._native_cards = {card.uuid: card for card in found if card.uuid in self._native}
-        self._report_filters_without_card(found)
         self._mps_registered = self.mps.problem if self.options.mode == MPS else ""
         devices: dict[str, Device] = {}
         for card in found:
@@ -196,9 +201,10 @@ class NvidiaNode(Nvidia):
             if device is not None:
                 devices[card.uuid] = device
                 self._cards[card.uuid] = card
+        self._report_filters_without_card(found)
         self._answered = frozenset(card.uuid for card in found)
         for uuid, card in self._cards.items():
-            if uuid not in devices and uuid not in self._native:
+            if uuid not in devices:
                 lost = self._device(card, answers=False)
                 if lost is not None:
                     devices[uuid] = lost
@@ -229,8 +235,7 @@ class NvidiaNode(Nvidia):
 
     def _report_filters_without_card(self, found: Sequence[Card]) -> None:
         """Log filters that match no card of this node. They may be mistakes that offer a card that should be hidden."""
-        parts = {slot for of_card in self._native.values() for slot in of_card}
-        uuids = self.options.hidden_uuids - {card.uuid for card in found} - parts
+        uuids = self.options.hidden_uuids - {card.uuid for card in found} - self._mig.static.uuids
         indices = self.options.hidden_indices - {card.index for card in found}
         unmatched = frozenset((*uuids, *map(str, indices)))
         if unmatched - self._unmatched:
@@ -246,8 +251,6 @@ class NvidiaNode(Nvidia):
             )
             return None
         mode = self._mode(card)
-        if mode == "native":
-            return None
         mig = mode == "mig"
         scaling = 1.0 if mig else self.options.memory_scaling
         reserved = -(-card.reserved_bytes // MIB)
@@ -260,13 +263,9 @@ class NvidiaNode(Nvidia):
         whole = "" if mig else whole_only(card.modes, mode)
         memory = int(total * scaling)
         offer: tuple[MigProfile, ...] = ()
-        slots = 1 if whole else self._mig.slots(card) if mig else self.options.split_count
         if mig and answers and not withheld:
-            offer, withheld = (
-                self._mig.offer(card)
-                if self.options.mode == "mig"
-                else self._mig.offer_parts(card, self.options.hidden_uuids)
-            )
+            offer, withheld = self._mig.offer(card)
+        slots = 1 if whole else self._mig.slots(card) if mig else self.options.split_count
         return Device(
             id=card.uuid,
             index=card.index,
@@ -285,52 +284,7 @@ class NvidiaNode(Nvidia):
         )
 
     def _mode(self, card: Card) -> str:
-        """How a card is offered: the node's operating mode, or as ``mig`` or ``native`` by the node's MIG strategy."""
-        if self.options.mode == "mig" or not card.modes.mig or self.options.mig_strategy == "none":
-            return self.options.mode
-        return (
-            "mig" if self.options.mig_strategy == "single" else "native" if card.uuid in self._native else "hami-core"
-        )
-
-    def _native_slots(self, found: Sequence[Card]) -> dict[str, dict[str, tuple[str, NativeSlot]]]:
-        """Resource and slot of each MIG instance that an administrator made, by UUID, by card (strategy ``mixed``).
-
-        The instances of a card that does not answer stay, as unhealthy ones.
-        """
-        if self.options.mig_strategy != "mixed":
-            return {}
-        slots = {
-            uuid: {name: (at, replace(slot, healthy=False)) for name, (at, slot) in of_card.items()}
-            for uuid, of_card in self._native.items()
-        }
-        for card in found:
-            hidden = card.uuid in self.options.hidden_uuids or card.index in self.options.hidden_indices
-            slots.pop(card.uuid, None)
-            if card.modes.mig and card.modes.mig_after_reset and not hidden:
-                own = self._native_of(card)
-                if own or self.options.mode != "mig":
-                    slots[card.uuid] = own
-        return {uuid: of_card for uuid, of_card in slots.items() if of_card}
-
-    def _native_of(self, card: Card) -> dict[str, tuple[str, NativeSlot]]:
-        count = self._family.resources.count
-        numa = self._numa(card) if self.options.numa_topology else -1
-        try:
-            driver, control = self._driver_files(), driver_files.control_nodes(self._where.dev)
-            parts = self._mig.parts(card, self.options.hidden_uuids)
-            plain = [container_edits.instance_edits(self._mig.nodes(card, p.instance), driver, control) for p in parts]
-            given = [self._extras.add(edits, self._where) for edits in plain]
-        except DeviceError as error:
-            log.warning("a card's MIG instances can't be offered", card=card.uuid, error=str(error))
-            before = self._native.get(card.uuid, {})
-            return {name: (at, replace(slot, healthy=False)) for name, (at, slot) in before.items()}
-        found = {}
-        for part, edits in zip(parts, given, strict=True):
-            slot = NativeSlot(card.uuid, edits, healthy=True, numa=numa)
-            ids = part.instance.gpu_instance_id, part.instance.compute_instance_id
-            self._instances[part.instance.uuid] = ids
-            found[part.instance.uuid] = (mig_static.resource(count, part.profile.name), slot)
-        return found
+        return mode_of(card.modes, self.options.mode, self.options.mig_strategy)
 
     def _numa(self, card: Card) -> int:
         """The card's NUMA node from sysfs, or from NVML if sysfs has none."""
@@ -342,33 +296,50 @@ class NvidiaNode(Nvidia):
 
     @hookimpl
     def advertise(self, devices: Sequence[Device]) -> Advertisement:
-        """The register annotation, pair scores if enabled, and slots named ``<uuid>-<k>``."""
-        annotations = {REGISTER: encode_devices_json(devices)}
+        """The register annotation, pair scores if enabled, slots named ``<uuid>-<k>``, and MIG instances.
+
+        A device without slots only gives out MIG instances (``migStrategy: mixed``), so it is not registered.
+        """
+        native = self._native(devices)
+        registered = [device for device in devices if device.slots]
+        annotations = {REGISTER: encode_devices_json(registered)}
         if self.settings.topology_score:
-            annotations[PAIR_SCORES] = encode_pair_scores(self._scores([d.id for d in devices]))
+            annotations[PAIR_SCORES] = encode_pair_scores(self._scores([d.id for d in registered]))
         numa = self.options.numa_topology
-        slots = {f"{d.id}-{k}": (d.healthy, d.numa if numa else -1) for d in devices for k in range(d.slots)}
-        native: dict[str, dict[str, NativeSlot]] = {}
-        for uuid, of_card in self._native.items():
-            for name, (resource, slot) in of_card.items():
-                healthy = slot.healthy and name not in self._sick and not self._health.answers.get(uuid)
-                native.setdefault(resource, {})[name] = replace(slot, healthy=healthy)
+        slots = {f"{d.id}-{k}": (d.healthy, d.numa if numa else -1) for d in registered for k in range(d.slots)}
         return Advertisement(
             annotations=annotations,
-            labels=self._labels(devices),
+            labels=self._labels(devices, native),
             slots={self._family.resources.count: slots},
             env=dict(container_edits.HIDDEN),
             native=native,
             preference=self.options.preferred_allocation,
         )
 
-    def _labels(self, devices: Sequence[Device]) -> Mapping[str, str | None]:
-        served = [(self._cards[d.id], d.slots, d.mode) for d in devices if d.id in self._cards]
-        served += [(card, 0, "native") for card in self._native_cards.values()]
+    def _native(self, devices: Sequence[Device]) -> dict[str, dict[str, NativeSlot]]:
+        """The slots of MIG instances by resource. Without the driver's files there are none."""
+        known = {device.id: device for device in devices}
+        numa = self.options.numa_topology
+        found: dict[str, dict[str, NativeSlot]] = {}
+        try:
+            for resource, card, part in self._mig.native(devices, self._cards):
+                device = known[card.uuid]
+                edits = self._extras.add(self._instance_edits(self._mig.nodes(card, part.instance)), self._where)
+                healthy = self._part_health.is_healthy(device, part)
+                slot = NativeSlot(card.uuid, edits, healthy, device.numa if numa else -1)
+                found.setdefault(resource, {})[part.instance.uuid] = slot
+        except DeviceError as error:
+            log.warning("MIG instances can't be offered without the driver's files", error=str(error))
+            return {}
+        return found
+
+    def _labels(
+        self, devices: Sequence[Device], native: Mapping[str, Mapping[str, NativeSlot]]
+    ) -> Mapping[str, str | None]:
+        known = [(self._cards[d.id], d) for d in devices if d.id in self._cards]
+        served = [(card, d.slots, d.mode if d.slots else "native") for card, d in known]
         instances = [
-            (resource, card.name)
-            for uuid, card in self._native_cards.items()
-            for resource, _ in self._native[uuid].values()
+            (resource, self._cards[slot.device].name) for resource, slots in native.items() for slot in slots.values()
         ]
         return self._feature_labels.advertised(served, instances, self.options.mig_strategy, self._node.labels())
 
@@ -397,7 +368,12 @@ class NvidiaNode(Nvidia):
     def _allocate(self, slices: tuple[Slice, ...], container: ContainerRef) -> ContainerEdits:
         if any(s.device_id not in self._cards for s in slices):
             self.discover()
-        if self.options.mode == "mig" or any(piece.mig_profile for piece in slices):
+        in_mig_mode = {self._mode(self._cards[s.device_id]) == "mig" for s in slices if s.device_id in self._cards}
+        if in_mig_mode == {True, False}:
+            fix = "name one mode in annotation nvidia.com/vgpu-mode"
+            problem = "a program can't use a MIG instance and a card together"
+            raise RequestError(f"container {container.container}", self._family.resources.count, problem, fix)
+        if in_mig_mode == {True}:
             return self._allocate_instances(slices, container)
         held = container_edits.in_order(tuple(slices_by_device(slices).values()), self._cards)
         limits = self._limits(held, container)
@@ -421,21 +397,18 @@ class NvidiaNode(Nvidia):
         return self.settings.turn_pages and self.options.mode != MPS
 
     def _allocate_instances(self, slices: tuple[Slice, ...], container: ContainerRef) -> ContainerEdits:
-        """Make the container's MIG instances. The hardware limits it, so there is no interposer."""
+        """The container's MIG instances. The hardware limits it, so there is no interposer."""
         missing = [piece.device_id for piece in slices if piece.device_id not in self._cards]
         if missing:
             raise DeviceError(f"card {missing[0]} is not on this node or does not answer")
         held = [(self._cards[piece.device_id], piece) for piece in slices]
-        if not all(piece.mig_profile for piece in slices) and self.options.mode != "mig":
-            raise DeviceError("a container can't use a MIG instance and a card together")
-        if self.options.mode == "mig":
-            made = [self._mig.allocate(card, piece, container) for card, piece in held]
-        else:
-            made = [self._mig.give_part(card, piece) for card, piece in held]
-        nodes = [node for _, of_instance in made for node in of_instance]
-        control = driver_files.control_nodes(self._where.dev)
-        edits = container_edits.instance_edits(nodes, self._driver_files(), control)
+        made = [self._mig.allocate(card, piece, container) for card, piece in held]
+        edits = self._instance_edits([node for _, of_instance in made for node in of_instance])
         return replace(edits, mig_instances=tuple(instance for instance, _ in made))
+
+    def _instance_edits(self, nodes: Sequence[DeviceNode]) -> ContainerEdits:
+        control = driver_files.control_nodes(self._where.dev)
+        return container_edits.instance_edits(nodes, self._driver_files(), control)
 
     def _limits(self, held: Sequence[Slice], container: ContainerRef) -> Limits | None:
         resource = self._family.resources.priority
@@ -540,15 +513,8 @@ class NvidiaNode(Nvidia):
     def health(self, devices: Sequence[Device]) -> list[HealthChange]:
         """Report critical errors, cards that do not answer, and cards that `discover` would now describe otherwise."""
         known = [d.id for d in devices if d.id in self._cards]
-        found = self._health.look([*known, *sorted(self._native.keys() - known)])
-        sick = frozenset(
-            name
-            for uuid, of_card in self._native.items()
-            for name in of_card
-            if self._health.error_of(uuid, *self._instances[name])
-        )
-        changed, self._sick = sick ^ self._sick, sick
-        again = {uuid for uuid, of_card in self._native.items() if changed & of_card.keys()}
+        found = self._health.look(known)
+        again = self._part_health.read(part for _, _, part in self._mig.native(devices, self._cards))
         mps_changed = self._mps_changed()
         again |= {c.device_id for c in found if c.healthy and (mps_changed or self._has_changed(c.device_id))}
         return [replace(change, rediscover=change.device_id in again) for change in found]
@@ -566,9 +532,11 @@ class NvidiaNode(Nvidia):
         return card is not None and self._mode(card) == MPS and self.mps.serves()
 
     def _has_changed(self, uuid: str) -> bool:
-        """Whether a card's modes changed, or it did not answer when it was last discovered."""
+        """Whether a card's modes or MIG instances changed, or it did not answer when it was last discovered."""
         card = self._cards.get(uuid)
-        return card is not None and (uuid not in self._answered or self.nvml.modes(uuid) != card.modes)
+        if card is None:
+            return False
+        return uuid not in self._answered or self.nvml.modes(uuid) != card.modes or self._mig.static.changed(uuid)
 
     @hookimpl
     def metrics(self, records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str]) -> list[Sample]:

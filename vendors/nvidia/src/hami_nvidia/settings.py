@@ -209,10 +209,12 @@ class NodeOptions(BaseModel):
     preferred_allocation: Preference = Preference.DISTRIBUTED
 
     @model_validator(mode="after")
-    def _one_way(self) -> Self:
+    def _one_maker(self) -> Self:
         if self.mode == "mig" and self.mig_strategy == "single":
-            message = "operating mode mig makes instances, and migStrategy single only offers those that are there"
-            raise ValueError(message)
+            raise ValueError(
+                "operatingmode mig makes MIG instances, and migStrategy single only offers those of an administrator: "
+                "use migStrategy mixed or none with operatingmode mig, or another operatingmode with single"
+            )
         return self
 
 
@@ -224,6 +226,7 @@ _FROM_CONFIG: Final = {
     "libCudaLogLevel": "log_level",
     "enableNumaTopology": "numa_topology",
     "gpuCorePolicy": "core_policy",
+    "migStrategy": "mig_strategy",
 }
 _FROM_NODE: Final = {
     "operatingmode": "mode",
@@ -314,8 +317,9 @@ class OptionsOfNode:
             found.update(
                 {o: values[k] for k, o in _FROM_NODE.items() if values[k] not in (None, "", 0) or values[k] is False}
             )
-            if entry.enablegetpreferredallocation is False:
-                found["preferred_allocation"] = Preference.NONE
+            if entry.enablegetpreferredallocation is not None:
+                wanted = entry.enablegetpreferredallocation
+                found["preferred_allocation"] = Preference.DISTRIBUTED if wanted else Preference.NONE
             if entry.filterdevices:
                 found["hidden_uuids"] = found.get("hidden_uuids", frozenset()).union(entry.filterdevices.uuid)
                 found["hidden_indices"] = found.get("hidden_indices", frozenset()).union(entry.filterdevices.index)

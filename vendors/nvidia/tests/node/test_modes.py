@@ -40,7 +40,7 @@ def card(state):
 CASES = {
     "MIG on": (
         lambda c: c.set(mig=True),
-        "in MIG mode, which only operatingmode mig serves (administrator: nvidia-smi -mig 0)",
+        "in MIG mode, which only operatingmode mig or migStrategy serves (administrator: nvidia-smi -mig 0)",
     ),
     "MIG pending on": (lambda c: c.set(mig_after_reset=True), "changes to MIG mode when it is reset"),
     "MIG pending off": (lambda c: c.set(mig=True, mig_after_reset=False), "in MIG mode until it is reset"),

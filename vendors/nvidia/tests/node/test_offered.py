@@ -132,7 +132,7 @@ def test_a_driver_without_memory_info_v2_reserves_nothing(nvml, state, error, an
         (
             {"mig": True},
             {},
-            "1 with 40960 MiB free, 1 not offered: card is in MIG mode, which only operatingmode mig serves (ad",
+            "1 with 40960 MiB free, 1 not offered: card is in MIG mode, which only operatingmode mig or migSt",
         ),
         ({"compute": "prohibited"}, {}, "1 not offered: card is in compute mode PROHIBITED"),
         ({}, {"operating_mode": "mig"}, "2 not offered: MIG mode is off; the agent turns it on when"),

@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from hami_nvidia import node_config
+from hami_nvidia import NvidiaConfig, node_config
 from hami_nvidia.settings import NodeSettings, options
 
-from hami_core import ConfigError, NodeContext
+from hami_core import ConfigError, NodeContext, Preference
 
 
 def at(file):
@@ -157,7 +157,6 @@ def test_a_file_of_another_form_is_refused_with_what_to_write(tmp_path, text, me
         ('{"comment": "x", "nodeconfig": []}', "comment: there is no such key"),
         ("{}", "holds no list nodeconfig"),
         ('{"nodeconfig": null}', "holds no list nodeconfig"),
-        ('{"nodeconfig": [{"name": "n1", "migstrategy": "single"}]}', "migstrategy has no effect"),
         ('{"nodeconfig": [{"name": "n1"}, {"name": "n1"}]}', "are about one node"),
         ('\ufeff{"nodeconfig": [], "x": 1}', "x: there is no such key"),
     ],
@@ -166,6 +165,64 @@ def test_ignored_keys_are_named_in_warnings(tmp_path, text, warning):
     file = tmp_path / "config.json"
     file.write_text(text)
     assert any(warning in each for each in node_config.read(file, "n1").warnings)
+
+
+@pytest.mark.parametrize(
+    ("variables", "entry", "section", "strategy"),
+    [
+        ({}, {}, {}, "none"),
+        ({}, {}, {"migStrategy": "mixed"}, "mixed"),
+        ({}, {"migstrategy": "single"}, {"migStrategy": "mixed"}, "single"),
+        ({}, {"MigStrategy": "none"}, {"migStrategy": "mixed"}, "none"),
+        ({}, {"migstrategy": ""}, {"migStrategy": "mixed"}, "mixed"),
+        ({"MIG_STRATEGY": "mixed"}, {"migstrategy": "single"}, {}, "mixed"),
+        ({"HAMI_NVIDIA_MIG_STRATEGY": "single", "MIG_STRATEGY": "mixed"}, {}, {}, "single"),
+    ],
+)
+def test_the_mig_strategy_comes_from_environment_node_file_and_device_config(
+    tmp_path, monkeypatch, variables, entry, section, strategy
+):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    config = NvidiaConfig(**section).model_dump(by_alias=True)
+    file = node_file(tmp_path, {"name": "n1", **entry})
+    assert options(NodeSettings(), config, at(file)).mig_strategy == strategy
+    assert not node_config.read(file, "n1").warnings
+
+
+@pytest.mark.parametrize(
+    ("entry", "section"),
+    [
+        ({"operatingmode": "mig", "migstrategy": "single"}, {}),
+        ({"operatingmode": "mig"}, {"migStrategy": "single"}),
+    ],
+)
+def test_a_node_can_not_both_make_and_only_offer_instances(tmp_path, entry, section):
+    file = node_file(tmp_path, {"name": "n1", **entry})
+    with pytest.raises(ConfigError, match="operatingmode mig makes MIG instances, and migStrategy single only offers"):
+        options(NodeSettings(), section, at(file))
+    for other in ({"operatingmode": "mig", "migstrategy": "mixed"}, {"operatingmode": "mps", "migstrategy": "single"}):
+        assert options(NodeSettings(), section, at(node_file(tmp_path, {"name": "n1", **other})))
+
+
+@pytest.mark.parametrize(
+    ("variable", "entries", "wanted"),
+    [
+        ("", [{}], Preference.DISTRIBUTED),
+        ("", [{"enablegetpreferredallocation": True}], Preference.DISTRIBUTED),
+        ("", [{"enablegetpreferredallocation": False}], Preference.NONE),
+        ("", [{"enablegetpreferredallocation": False}, {"enablegetpreferredallocation": True}], Preference.DISTRIBUTED),
+        ("packed", [{"enablegetpreferredallocation": False}], Preference.PACKED),
+        ("none", [{}], Preference.NONE),
+    ],
+)
+def test_the_preferred_allocation_is_set_by_nvidias_words_or_hamis_switch(
+    tmp_path, monkeypatch, variable, entries, wanted
+):
+    if variable:
+        monkeypatch.setenv("SHARED_DEVICES_ALLOCATION_POLICY", variable)
+    file = node_file(tmp_path, *({"name": "n1", **entry} for entry in entries))
+    assert options(NodeSettings(), {}, at(file)).preferred_allocation is wanted
 
 
 def test_filters_of_two_entries_add_up(tmp_path):
@@ -192,6 +249,9 @@ def test_a_named_but_missing_file_is_a_warning(tmp_path):
         ("HAMI_NVIDIA_DISABLE_HEALTH_CHECKS", "al", r"'al' is none of all, xids; did you mean all\?, nor the number"),
         ("DP_DISABLE_HEALTHCHECKS", "13,x31", "'x31' is none of all, xids, nor the number of an XID"),
         ("DP_ENABLE_HEALTHCHECKS", "none", "'none' is none of all, xids"),
+        ("MIG_STRATEGY", "mixd", r"'mixd' is none of none, single, mixed \(did you mean mixed\?\)"),
+        ("HAMI_NVIDIA_PREFERRED_ALLOCATION", "pack", r"'pack' is none of distributed, packed, none"),
+        ("SHARED_DEVICES_ALLOCATION_POLICY", "spread", "'spread' is none of distributed, packed, none"),
     ],
 )
 def test_an_invalid_variable_is_named_with_the_valid_words(monkeypatch, variable, value, message):
