@@ -824,14 +824,21 @@ class Mount:
 class DeviceNode:
     """A device node that the container gets. ``host_path`` is its path on the node; empty: the same as ``path``.
 
+    With ``major`` and ``minor``, the numbers of a character device, a runtime with CDI makes the node even if the host
+    has none yet. Major 0: the runtime reads both numbers from the node on the host.
+
     Example:
         >>> DeviceNode("/dev/acme0", host_path="/dev/acme/card0").permissions
         'rw'
+        >>> DeviceNode("/dev/acme-caps/cap12", major=237, minor=12).minor
+        12
     """
 
     path: str
     host_path: str = ""
     permissions: str = "rw"
+    major: int = 0
+    minor: int = 0
 
 
 @dataclass(frozen=True, slots=True)

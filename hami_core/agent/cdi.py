@@ -79,7 +79,9 @@ def spec(kind: str, name: str, edits: ContainerEdits, mounts: Sequence[Mount]) -
         body["env"] = [f"{key}={value}" for key, value in edits.env.items()]
     if edits.device_nodes:
         body["deviceNodes"] = [
-            {"path": n.path, "permissions": n.permissions} | ({"hostPath": n.host_path} if n.host_path else {})
+            {"path": n.path, "permissions": n.permissions}
+            | ({"hostPath": n.host_path} if n.host_path else {})
+            | ({"type": "c", "major": n.major, "minor": n.minor} if n.major else {})
             for n in edits.device_nodes
         ]
     if mounts or edits.mounts:

@@ -80,6 +80,19 @@ async def test_a_container_gets_the_slots_that_the_kubelet_picked(machine):
     assert machine.kubelet.create(both)["deviceNodes"][1]["path"] == "/dev/part1"
 
 
+async def test_a_node_with_numbers_needs_no_node_on_the_host(machine):
+    nodes = (
+        DeviceNode("/dev/acme-caps/cap12", "/host/dev/acme-caps/cap12", major=237, minor=12),
+        DeviceNode("/dev/a0"),
+    )
+    await machine.offer({SMALL: {"P-1": NativeSlot("c0", ContainerEdits(device_nodes=nodes))}})
+    await machine.kubelet.until(lambda: machine.kubelet.slots.get(SMALL))
+    one = await machine.kubelet.admit("uid", "main", SMALL, 1)
+    numbered, plain = machine.kubelet.create(one)["deviceNodes"]
+    assert {key: numbered[key] for key in ("type", "major", "minor")} == {"type": "c", "major": 237, "minor": 12}
+    assert plain == {"path": "/dev/a0", "permissions": "rw"}
+
+
 async def test_in_serial_mode_the_answer_has_the_devices(machine):
     machine.serial = True
     await machine.offer(OFFER)

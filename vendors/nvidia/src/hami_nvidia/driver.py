@@ -181,6 +181,16 @@ def device_node(dev_root: Path, name: str) -> DeviceNode:
     return DeviceNode(path) if dev_root == Path("/dev") else DeviceNode(path, str(dev_root / name))
 
 
+def driver_major(proc_root: Path, name: str) -> int:
+    """The major number of a driver's character devices, from ``/proc/devices``; 0 if it has none now."""
+    try:
+        lines = (proc_root / "devices").read_text().partition("Block devices:")[0].splitlines()
+    except OSError:
+        return 0
+    fields = (line.split() for line in lines)
+    return next((int(major) for major, driver in (f for f in fields if len(f) == 2) if driver == name), 0)
+
+
 def from_cdi(folders: Iterable[Path]) -> DriverFiles | None:
     """Read NVIDIA's own CDI spec, if nvidia-ctk has written one.
 

@@ -6,6 +6,7 @@ In operating mode ``mig`` the agent makes instances. With ``migStrategy`` it off
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -13,7 +14,7 @@ import structlog
 from hami_core import DeviceError, Sample
 from hami_core.vendorkit.node import Owner
 from hami_nvidia import mig
-from hami_nvidia.driver import device_node
+from hami_nvidia.driver import device_node, driver_major
 from hami_nvidia.mig_instances import MigInstances
 from hami_nvidia.mig_static import NO_INSTANCES, StaticMig, resource_of
 from hami_nvidia.modes import MIG_LEFT_OFF, MIG_OFF, NO_PROFILES, UNREADABLE
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+_CAPS: Final = "nvidia-caps"
 _FIRST_CAP: Final = 3
 _CAPS_PER_CARD: Final = 135
 _CAPS_PER_INSTANCE: Final = 9
@@ -114,11 +116,18 @@ class MigNode:
             return (), UNREADABLE.format(error=error)
 
     def nodes(self, card: Card, made: MigInstance) -> list[DeviceNode]:
-        """The device nodes of an instance and its card."""
-        cap = _FIRST_CAP + _CAPS_PER_CARD * card.minor + _CAPS_PER_INSTANCE * made.gpu_instance_id
-        caps = (cap, cap + 1 + made.compute_instance_id)
-        names = [f"nvidia{card.minor}", *(f"nvidia-caps/nvidia-cap{number}" for number in caps)]
-        return [device_node(self._settings.dev_root, name) for name in names]
+        """The device nodes of an instance and its card.
+
+        Those of the instance may be missing on the host, where ``nvidia-modprobe`` makes them. So they have numbers.
+        """
+        first = _FIRST_CAP + _CAPS_PER_CARD * card.minor + _CAPS_PER_INSTANCE * made.gpu_instance_id
+        major = driver_major(self._settings.proc_root, _CAPS)
+        root = self._dev_root()
+        caps = [
+            replace(device_node(root, f"{_CAPS}/nvidia-cap{number}"), major=major, minor=number if major else 0)
+            for number in (first, first + 1 + made.compute_instance_id)
+        ]
+        return [device_node(root, f"nvidia{card.minor}"), *caps]
 
     def allocate(self, card: Card, piece: Slice, container: ContainerRef) -> tuple[MigInstance, list[DeviceNode]]:
         """Make the instance of one slice, unless it exists, and return it with its device nodes for the container.

@@ -276,6 +276,30 @@ def test_mixed_offers_each_profile_as_a_resource(node, admin):
             assert (slot.device, slot.healthy, slot.numa) == (admin.card, True, -1)
 
 
+@pytest.mark.parametrize(
+    ("devices", "numbers"),
+    [
+        (
+            "Character devices:\n195 nvidia-caps-imex-channels\n237 nvidia-caps\n\nBlock devices:\n  8 sd\n",
+            (237, 3 + 9),
+        ),
+        ("Character devices:\n  1 mem\n\nBlock devices:\n237 nvidia-caps\n", (0, 0)),
+        ("", (0, 0)),
+        (None, (0, 0)),
+    ],
+)
+def test_nodes_of_instances_have_numbers_if_the_driver_is_loaded(node, admin, tmp_path, devices, numbers):
+    uuid = admin.make("1g.10gb", 0)
+    (tmp_path / "proc").mkdir()
+    if devices is not None:
+        (tmp_path / "proc/devices").write_text(devices)
+    made = node(mig_strategy="mixed", proc_root=tmp_path / "proc")
+    slot = made.advertise(made.discover()).native["nvidia.com/mig-1g.10gb"][uuid]
+    card, first, second, *_ = slot.edits.device_nodes
+    assert ((first.major, first.minor), card.major) == (numbers, 0)
+    assert second.minor == (numbers[1] and numbers[1] + 1)
+
+
 def test_mixed_refuses_a_booking_on_a_card_whose_instances_are_resources(node, admin):
     admin.make("1g.10gb", 0)
     made = node(mig_strategy="mixed")
