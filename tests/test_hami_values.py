@@ -179,8 +179,8 @@ def test_ignored_key_is_silent_at_hamis_default_only(key):
         values: dict[str, Any] = {}
         put(values, key, value)
         assert told(values) == []
-    if key in {"devicePlugin.migStrategy", "devicePlugin.deviceListStrategy", "devices.ascend.imagePullPolicy"}:
-        put(values, key, {"none": "single", "envvar": "cdi-cri", "IfNotPresent": "Never"}[value])
+    if key in {"devicePlugin.deviceListStrategy", "devices.ascend.imagePullPolicy"}:
+        put(values, key, {"envvar": "cdi-cri", "IfNotPresent": "Never"}[value])
     elif entry.get("type") == "resource":
         put(values, key, "other/name")
     elif entry["defaults"] != [False, True]:

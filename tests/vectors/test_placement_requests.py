@@ -109,7 +109,7 @@ def test_exclusive_default_of_the_vendor_tables_matches_hami(row: dict[str, Any]
 def test_chart_defaults_match_hami() -> None:
     table = value("vendors/nvidia.chartDefaults")
     config = NvidiaConfig().model_dump(by_alias=True)
-    node_only = {"gpuHookPath", "migStrategy", "deviceListStrategy"}
+    node_only = {"gpuHookPath", "deviceListStrategy"}
     for key, wanted in table.items():
         if key not in node_only:
             assert config[key] == type(config[key])(wanted), key

@@ -331,6 +331,13 @@ def test_hamis_list_of_mig_profiles_reaches_the_device_config():
     assert (first.models, second.profiles) == (("A100-SXM4-40GB", "A100-PCIE-40GB"), ("1g.10gb+me",))
 
 
+@pytest.mark.parametrize("word", ["none", "single", "mixed"])
+def test_hamis_mig_strategy_reaches_the_device_config(word):
+    found = device_config(made(values={"devicePlugin": {"migStrategy": word}}))["nvidia"]
+    assert NvidiaConfig.model_validate(found).mig_strategy == word
+    assert device_config(made())["nvidia"]["migStrategy"] == "none"
+
+
 @pytest.mark.parametrize("of_all", [{}, {"runtimeClassName": "ascend", "overwriteEnv": True}])
 def test_ascends_chips_in_the_values_are_those_of_its_package(of_all):
     given = {"devices": {"ascend": {"enabled": True}}, "scheduler": {}}

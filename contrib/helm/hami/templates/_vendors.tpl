@@ -57,6 +57,7 @@ nvidia:
   libCudaLogLevel: {{ int64 $d.nvidia.libCudaLogLevel }}
   enableNumaTopology: {{ $v.devicePlugin.enableNumaTopology }}
   gpuCorePolicy: {{ $d.nvidia.gpuCorePolicy | quote }}
+  migStrategy: {{ $v.devicePlugin.migStrategy | quote }}
   migProfileAllowlist: {{ default (list) $d.nvidia.migProfileAllowlist | toJson }}
   runtimeClassName: {{ $v.devicePlugin.runtimeClassName | quote }}
   disableCoreLimit: {{ include "hami.isTrue" $v.devicePlugin.disablecorelimit | default "false" }}
