@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any, ClassVar
 
 import pytest
-from hami_interpose import sim, sim_library_dir
+from hami_interpose import sim
 from hami_nvidia.demo.stage import GpuNode
 
+from tests import mig_administrator
 from tests.integration.bed import container, pod, seen
 from tests.integration.mig import NODE, STAY, MigStage, gone, instance, refused, shown, until
 
 SMALL, HALF = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
-
-ADMINISTRATOR = """
-import sys
-from hami_nvidia.nvml import Nvml
-from hami_nvidia.nvml_mig import NvmlMig
-library, do, *words = sys.argv[1:]
-nvml = Nvml(lambda: library)
-driver, card = NvmlMig(nvml), nvml.cards()[0][0].uuid
-if do == "make":
-    profile = next(p for p in driver.profiles(card) if p.name == words[0])
-    made = driver.create(card, profile.id, next(at for at in profile.placements if at.start == int(words[1])))
-    compute = driver.create_compute(card, made, profile.slices)
-    print(driver.devices(card)[made, compute])
-else:
-    for one in driver.instances(card):
-        if one.placement.start == int(words[0]):
-            driver.destroy_compute(card, one.id, one.compute[0])
-            driver.destroy(card, one.id)
-"""
 
 
 class PartitionedStage(MigStage):
@@ -49,13 +29,8 @@ class PartitionedStage(MigStage):
         super().prepare()
         with sim.State(self.gpu_state(NODE)) as state:
             state.set_modes(0, mig=True)
-        self.made = {start: self.administer("make", name, start) for start, name in self.wanted.items()}
-
-    def administer(self, *words: str | int) -> str:
-        """Make an instance by profile and start, or destroy one by its start. Returns the UUID."""
-        command = [sys.executable, "-c", ADMINISTRATOR, str(sim_library_dir() / "libnvidia-ml.so.1"), *map(str, words)]
-        env = sim.environment(self.gpu_state(NODE))
-        return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.strip()
+        folder = self.gpu_state(NODE)
+        self.made = {start: mig_administrator.make(folder, 0, name, start) for start, name in self.wanted.items()}
 
     async def allocatable(self) -> dict[str, str]:
         """What the kubelet offers of NVIDIA's resources."""
@@ -139,9 +114,9 @@ async def test_mixed_gives_instances_to_pods_of_any_scheduler(short_folder):
         assert f"Insufficient {SMALL}" in await until(lambda: refused(stage, "d"))
         await stage.restart(f"agent:{NODE}")
         await stage.end("c")
-        stage.administer("destroy", 4)
+        mig_administrator.destroy(stage.gpu_state(NODE), 0, 4)
         await until(lambda: offered(small="2", half="0"))
-        stage.made[5] = stage.administer("make", "1g.10gb", 5)
+        stage.made[5] = mig_administrator.make(stage.gpu_state(NODE), 0, "1g.10gb", 5)
         await stage.wait_running("d")
         assert await stage.sees("d", stage.made[5])
         assert not list(stage.gpu_state(NODE).parent.rglob("mig/[!.]*"))
