@@ -10,6 +10,7 @@ MAX_CARDS = 16
 MAX_SLOTS = 512
 MAX_SHARED = 1024
 MAX_LIMITS = 1024
+CGROUP_LEVELS = 8
 MAX_FAULTS = 64
 MAX_LINKS = 18
 MAX_ATTRIBUTES = 192
@@ -163,7 +164,7 @@ class Suspension(c.Structure):
 class Limit(c.Structure):
     """The driver's own limit of a cgroup's memory on a card."""
 
-    _fields_ = [(n, c.c_uint64) for n in ("cgroup", "soft", "hard", "device")]
+    _fields_ = [(n, c.c_uint64) for n in ("cgroup", "soft", "hard", "device", "uncounted", "nests")]
 
 
 class Books(c.Structure):
@@ -195,7 +196,7 @@ class Books(c.Structure):
         ("shared_limit", c.c_uint32),
         ("pad_suspensions", c.c_uint8 * 4092),
         ("suspensions", Suspension * MAX_SLOTS),
-        ("cgroups", c.c_uint64 * MAX_SLOTS),
+        ("cgroups", c.c_uint64 * CGROUP_LEVELS * MAX_SLOTS),
         ("limits", Limit * MAX_LIMITS),
         ("limit_count", c.c_uint32),
         ("pad_end", c.c_uint8 * 4092),

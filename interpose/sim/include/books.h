@@ -39,6 +39,7 @@
 #define SIM_EVENT_RING 64u
 #define SIM_MAX_SHARED 1024u
 #define SIM_MAX_LIMITS 1024u
+#define SIM_CGROUP_LEVELS 8u
 
 struct sim_link {
     uint32_t remote_kind; /* 0 no link, 1 GPU, 2 NVSwitch */
@@ -173,6 +174,8 @@ struct sim_limit {
     _Atomic uint64_t cgroup; /* inode of its folder; 0 free, 1 about to be taken */
     _Atomic uint64_t soft, hard;
     _Atomic uint64_t device;
+    _Atomic uint64_t uncounted; /* bytes taken before the limit was set, which "misc" never counts */
+    _Atomic uint64_t nests;     /* 1: limits of cgroups above hold as well ("dmem"); 0: only the nearest ("misc") */
 };
 
 struct sim_books {
@@ -195,7 +198,8 @@ struct sim_books {
     _Alignas(4096) struct sim_shared shared[SIM_MAX_SHARED];
     _Alignas(4096) _Atomic uint32_t shared_limit; /* entries at and above were never used */
     _Alignas(4096) struct sim_suspension suspensions[SIM_MAX_SLOTS];
-    _Alignas(4096) _Atomic uint64_t cgroups[SIM_MAX_SLOTS]; /* of each process, as in sim_limit; 0 unknown */
+    /* Each process's cgroup and those above it, as in sim_limit; 0 unknown. */
+    _Alignas(4096) _Atomic uint64_t cgroups[SIM_MAX_SLOTS][SIM_CGROUP_LEVELS];
     struct sim_limit limits[SIM_MAX_LIMITS];
     _Atomic uint32_t limit_count; /* entries at and above were never used */
 };
@@ -239,11 +243,15 @@ bool sim_charge(unsigned device, uint64_t bytes);
 void sim_discharge(unsigned device, uint64_t bytes);
 bool sim_charge_slot(unsigned device, int slot, uint64_t bytes); /* the same for a process that is suspended */
 
+/* A cgroup and those above it, by its folder. Levels that are not there are 0. */
+void sim_cgroup_levels(const char *folder, uint64_t levels[SIM_CGROUP_LEVELS]);
 /* The limit of a cgroup on a card; NULL if it has none. */
 struct sim_limit *sim_limit_of(unsigned card, uint64_t cgroup);
 /* The same, made if there is room; without a limit yet. */
-struct sim_limit *sim_limit_for(unsigned card, uint64_t cgroup);
-/* Bytes that a cgroup's processes have taken on a card themselves. */
+struct sim_limit *sim_limit_for(unsigned card, uint64_t cgroup, bool nests);
+/* Bytes that count against a limit. */
+uint64_t sim_limit_used(const struct sim_limit *limit);
+/* Bytes that processes in a cgroup, and in those below it, have taken on a card themselves. */
 uint64_t sim_cgroup_used(unsigned card, uint64_t cgroup);
 
 /* Gives back the slots of dead processes. Only libcuda does: it owns this process's slot and so cannot sweep it. */

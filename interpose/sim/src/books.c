@@ -305,31 +305,41 @@ static void write_name(struct sim_slot *record) {
     }
 }
 
-/* The byte's lock is the claim; it is kept until the process ends. */
-/*
- * The inode of this process's cgroup. It is the same from inside a cgroup namespace and from outside. HAMI_SIM_CGROUP
- * names another folder, for programs on a machine without cgroups.
- */
-static uint64_t own_cgroup(void) {
-    char line[512], path[600];
+void sim_cgroup_levels(const char *folder, uint64_t levels[SIM_CGROUP_LEVELS]) {
+    char path[4096];
     struct stat status;
-    const char *told = getenv("HAMI_SIM_CGROUP");
-    if (told != NULL) {
-        return stat(told, &status) == 0 ? (uint64_t)status.st_ino : 0;
+    memset(levels, 0, SIM_CGROUP_LEVELS * sizeof *levels);
+    if (snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path) {
+        return;
     }
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    uint64_t found = 0;
-    while (file != NULL && found == 0 && fgets(line, sizeof line, file) != NULL) {
-        if (strncmp(line, "0::", 3) == 0) {
+    for (unsigned level = 0; level < SIM_CGROUP_LEVELS && stat(path, &status) == 0; level++) {
+        levels[level] = (uint64_t)status.st_ino;
+        char *last = strrchr(path, '/');
+        if (last == NULL || last == path) {
+            return;
+        }
+        *last = '\0';
+    }
+}
+
+/*
+ * This process's cgroup and those above it. The inodes are the same from inside a cgroup namespace and from outside.
+ * HAMI_SIM_CGROUP names another folder, for programs on a machine without cgroups.
+ */
+static void own_cgroup(uint64_t levels[SIM_CGROUP_LEVELS]) {
+    char line[512], path[600] = "";
+    const char *told = getenv("HAMI_SIM_CGROUP");
+    FILE *file = told == NULL ? fopen("/proc/self/cgroup", "re") : NULL;
+    while (file != NULL && path[0] == '\0' && fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, "0::/", 4) == 0) {
             line[strcspn(line, "\n")] = '\0';
             (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s", line + 3);
-            found = stat(path, &status) == 0 ? (uint64_t)status.st_ino : 0;
         }
     }
     if (file != NULL) {
         (void)fclose(file);
     }
-    return found;
+    sim_cgroup_levels(told == NULL ? path : told, levels);
 }
 
 struct sim_limit *sim_limit_of(unsigned card, uint64_t cgroup) {
@@ -343,7 +353,7 @@ struct sim_limit *sim_limit_of(unsigned card, uint64_t cgroup) {
     return NULL;
 }
 
-struct sim_limit *sim_limit_for(unsigned card, uint64_t cgroup) {
+struct sim_limit *sim_limit_for(unsigned card, uint64_t cgroup, bool nests) {
     struct sim_limit *limit = sim_limit_of(card, cgroup);
     for (unsigned i = 0; limit == NULL && i < SIM_MAX_LIMITS; i++) {
         uint64_t none = 0;
@@ -352,32 +362,80 @@ struct sim_limit *sim_limit_for(unsigned card, uint64_t cgroup) {
             atomic_store(&limit->device, card);
             atomic_store(&limit->hard, UINT64_MAX);
             atomic_store(&limit->soft, 0);
+            atomic_store(&limit->uncounted, 0);
+            atomic_store(&limit->nests, nests);
             atomic_store(&limit->cgroup, cgroup);
             uint32_t count = atomic_load(&sim_books->limit_count);
             while (count <= i && !atomic_compare_exchange_weak(&sim_books->limit_count, &count, i + 1)) {
+            }
+            if (!nests) {
+                atomic_store(&limit->uncounted, sim_limit_used(limit));
             }
         }
     }
     return limit;
 }
 
+/* The first limited cgroup of a process from a level on, which becomes the level above it; NULL if there is none. */
+static struct sim_limit *limit_from(unsigned card, unsigned slot, unsigned *level) {
+    struct sim_limit *found = NULL;
+    while (found == NULL && *level < SIM_CGROUP_LEVELS) {
+        found = sim_limit_of(card, atomic_load(&sim_books->cgroups[slot][(*level)++]));
+    }
+    return found;
+}
+
+static bool limit_counts(const struct sim_limit *limit, unsigned card, unsigned slot) {
+    unsigned level = 0;
+    const struct sim_limit *found = limit_from(card, slot, &level);
+    while (found != NULL && found != limit && atomic_load(&found->nests) != 0) {
+        found = limit_from(card, slot, &level);
+    }
+    return found == limit;
+}
+
+uint64_t sim_limit_used(const struct sim_limit *limit) {
+    unsigned count = atomic_load_explicit(&sim_books->slot_limit, memory_order_acquire);
+    unsigned card = (unsigned)atomic_load(&limit->device);
+    uint64_t sum = 0, uncounted = atomic_load(&limit->uncounted);
+    for (unsigned slot = 0; slot < count; slot++) {
+        if (limit_counts(limit, card, slot)) {
+            sum += atomic_load(&sim_books->used[card][slot]);
+        }
+    }
+    return sum > uncounted ? sum - uncounted : 0;
+}
+
 uint64_t sim_cgroup_used(unsigned card, uint64_t cgroup) {
     unsigned count = atomic_load_explicit(&sim_books->slot_limit, memory_order_acquire);
     uint64_t sum = 0;
     for (unsigned slot = 0; slot < count; slot++) {
-        if (atomic_load(&sim_books->cgroups[slot]) == cgroup) {
-            sum += atomic_load(&sim_books->used[card][slot]);
+        for (unsigned level = 0; level < SIM_CGROUP_LEVELS; level++) {
+            if (atomic_load(&sim_books->cgroups[slot][level]) == cgroup) {
+                sum += atomic_load(&sim_books->used[card][slot]);
+            }
         }
     }
     return sum;
 }
 
-static bool within_limit(unsigned device, int slot) {
-    uint64_t cgroup = atomic_load(&sim_books->cgroups[slot]);
-    const struct sim_limit *limit = sim_is_mig(device) ? NULL : sim_limit_of(device, cgroup);
-    return limit == NULL || sim_cgroup_used(device, cgroup) <= atomic_load(&limit->hard);
+/* Whether a process's cgroups are within their limits on a device. */
+static bool within_limits(unsigned device, int slot) {
+    unsigned level = 0;
+    if (sim_is_mig(device) || atomic_load_explicit(&sim_books->limit_count, memory_order_acquire) == 0) {
+        return true;
+    }
+    const struct sim_limit *limit = limit_from(device, (unsigned)slot, &level);
+    while (limit != NULL) {
+        if (sim_limit_used(limit) > atomic_load(&limit->hard)) {
+            return false;
+        }
+        limit = atomic_load(&limit->nests) != 0 ? limit_from(device, (unsigned)slot, &level) : NULL;
+    }
+    return true;
 }
 
+/* The byte's lock is the claim; it is kept until the process ends. */
 static int claim_locked(void) {
     for (unsigned slot = 0; slot < SIM_MAX_SLOTS; slot++) {
         struct flock lock;
@@ -392,7 +450,11 @@ static int claim_locked(void) {
         record->pid_namespace = (uint32_t)self.pid_namespace;
         record->host_pid = self.host_pid;
         write_name(record);
-        atomic_store(&sim_books->cgroups[slot], own_cgroup());
+        uint64_t levels[SIM_CGROUP_LEVELS];
+        own_cgroup(levels);
+        for (unsigned level = 0; level < SIM_CGROUP_LEVELS; level++) {
+            atomic_store(&sim_books->cgroups[slot][level], levels[level]);
+        }
         unsigned limit = devices_ever();
         for (unsigned device = 0; device < limit; device++) {
             struct sim_engine_page *page = &sim_books->engines[device][slot];
@@ -439,7 +501,7 @@ static uint64_t sum_used(unsigned device) {
 
 static bool try_charge(unsigned device, int slot, uint64_t bytes, uint64_t capacity) {
     atomic_fetch_add(&sim_books->used[device][slot], bytes);
-    if (sum_used(device) <= capacity && within_limit(device, slot)) {
+    if (sum_used(device) <= capacity && within_limits(device, slot)) {
         return true;
     }
     atomic_fetch_sub(&sim_books->used[device][slot], bytes);
