@@ -455,8 +455,8 @@ def tend(
 ) -> None:
     """Look after running containers, for example after what they share. Optional.
 
-    When: 5 s after the last call has returned. May block up to 10 s. It should return at once if nothing needs to be
-    done.
+    When: 5 s after the last call has returned, and before a container starts. May block up to 10 s. A start waits for
+    0.5 s at most, so it should return at once if nothing needs to be done.
 
     Args:
         records: Live containers by record id. Those of pods that have ended are left out.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
@@ -20,7 +21,7 @@ from hami_core.wire import keys
 from hami_core.wire.node import decode_cordon
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hami_core.agent.cdi import SpecFolder
@@ -39,6 +40,8 @@ SUSPECT_INTERVAL_S: Final = 1.0
 """While a device is suspect or recovering, health is read at this interval."""
 TEND_INTERVAL_S: Final = 5.0
 """Interval of the hook ``tend`` (the period of HAMi v2.10's monitor)."""
+START_WAIT_S: Final = 0.5
+"""How long the start of a container waits at most for the hook ``tend``."""
 
 
 class NodeDevices:
@@ -78,6 +81,7 @@ class NodeDevices:
         self._node = node
         self._recorder = recorder
         self._core = core
+        self._starts = {vendor.name: _Starts() for vendor in vendors}
         self._link = link
         self._endpoints = endpoints
         self._plugin_dir = plugin_dir
@@ -159,7 +163,7 @@ class NodeDevices:
         vendor.default_env = dict(advertised.env)
         self._core.devices.update({device.id: device for device in devices})
         for resource, slots in advertised.slots.items():
-            self._offer(resource, slots, self._core, advertised.preference)
+            self._offer(resource, slots, _TendedStart(self._core, self._starts[vendor.name]), advertised.preference)
         await self._advertise_native(vendor, advertised)
         self._node.want(advertised.annotations, {})
         self._node.want_labels(vendor.name, advertised.labels)
@@ -252,14 +256,61 @@ class NodeDevices:
     # --- running containers ------------------------------------------------------------------------------------------
 
     async def tend(self, vendor: Vendor) -> None:
-        """Call a vendor's hook ``tend`` for its running containers at intervals, until cancelled."""
+        """Call a vendor's hook ``tend`` for its running containers, until cancelled.
+
+        It is called at intervals, and before a container starts.
+        """
+        starts = self._starts[vendor.name]
         while True:
-            live = self._core.live(vendor.name)
-            refs = {r.id: r.ref for r in live}
-            slices = {r.id: r.slices for r in live}
-            regions = {r.id: str(self._core.region_dir(r)) for r in live}
-            try:
-                await vendor.tend(refs, slices, regions)
-            except HamiError as error:
-                log.warning("can't tend running containers", vendor=vendor.name, error=str(error))
-            await asyncio.sleep(TEND_INTERVAL_S)
+            with starts.served():
+                live = self._core.live(vendor.name)
+                refs = {r.id: r.ref for r in live}
+                slices = {r.id: r.slices for r in live}
+                regions = {r.id: str(self._core.region_dir(r)) for r in live}
+                try:
+                    await vendor.tend(refs, slices, regions)
+                except HamiError as error:
+                    log.warning("can't tend running containers", vendor=vendor.name, error=str(error))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(starts.waiting.wait(), TEND_INTERVAL_S)
+
+
+class _Starts:
+    """Containers of one vendor that are about to start, and wait for its hook ``tend``.
+
+    Attributes:
+        waiting: Set while one waits.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = asyncio.Event()
+        self._next = asyncio.Event()
+
+    async def wait(self) -> None:
+        """Return when a call that began after this one has ended, or after `START_WAIT_S`."""
+        self.waiting.set()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._next.wait(), START_WAIT_S)
+
+    @contextlib.contextmanager
+    def served(self) -> Iterator[None]:
+        """A call for those that wait now."""
+        self.waiting.clear()
+        served, self._next = self._next, asyncio.Event()
+        try:
+            yield
+        finally:
+            served.set()
+
+
+class _TendedStart:
+    """The reconciler's answers. A container starts only after its vendor has looked after it."""
+
+    def __init__(self, core: Reconciler, starts: _Starts) -> None:
+        self.allocate = core.allocate
+        self._core = core
+        self._starts = starts
+
+    async def prestart(self, resource: str, slot_ids: Sequence[str]) -> None:
+        await self._core.prestart(resource, slot_ids)
+        await self._starts.wait()

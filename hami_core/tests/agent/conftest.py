@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hami_core.tests.agent.node import Node
+from hami_core.tests.agent.node import Life, Node
 
 
 @pytest.fixture
@@ -23,3 +23,16 @@ async def node(short_dir):
     await node.kubelet.start()
     yield node
     await node.end()
+
+
+@pytest.fixture
+async def live(node):
+    lives: list[Life] = []
+
+    def begin(**how) -> Life:
+        lives.append(Life(node, **how))
+        return lives[-1]
+
+    yield begin
+    for life in lives:
+        await life.die()

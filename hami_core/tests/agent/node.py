@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +16,9 @@ from hami_core.agent.cdi import SpecFolder
 from hami_core.agent.identity import CheckpointReader
 from hami_core.agent.kubelet import Endpoint, KubeletLink
 from hami_core.agent.mig_ids import MigIds
+from hami_core.agent.options import from_settings
 from hami_core.agent.pods import PodIndex
+from hami_core.agent.process import Agent as Process
 from hami_core.agent.reconcile import Reconciler
 from hami_core.agent.records import RecordStore
 from hami_core.agent.vendor import Vendor
@@ -35,6 +38,7 @@ from hami_core.model import (
     Resources,
     Slice,
 )
+from hami_core.settings import AgentSettings
 from hami_core.tests.agent.stub_kubelet import StubKubelet
 from hami_core.tests.kube.apiserver import ApiServer
 from hami_core.tests.kube.direct import DirectApi
@@ -66,6 +70,9 @@ class Acme:
     released: list[str] = field(default_factory=list)
     tended: dict[str, tuple[str, tuple[Slice, ...], str]] | None = None
     fail: Exception | None = None
+    fail_to_tend: Exception | None = None
+    tends: threading.Event = field(default_factory=threading.Event)
+    """The hook `tend` hangs until this is set."""
     metric_specs: ClassVar[dict[str, MetricSpec]] = {}
 
     def discover(self) -> list[Device]:
@@ -97,7 +104,13 @@ class Acme:
     def release(self, container: ContainerRef) -> None:
         self.released.append(container.container)
 
+    def __post_init__(self) -> None:
+        self.tends.set()
+
     def tend(self, records, slices, region_dirs):
+        self.tends.wait()
+        if self.fail_to_tend:
+            raise self.fail_to_tend
         self.tended = {name: (ref.pod, slices[name], region_dirs[name]) for name, ref in records.items()}
 
     def metrics(self, records, region_dirs):
@@ -291,3 +304,44 @@ class Node:
         assert "ro" in mounts["/usr/local/vgpu/limits"]["options"]
         assert "rw" in mounts["/usr/local/vgpu/region"]["options"]
         return (Path(mounts["/usr/local/vgpu/limits"]["hostPath"]) / "limits").read_text()
+
+
+LABEL = keys.agent_label("acme")
+
+
+class Life:
+    """One run of the whole agent on the node under test."""
+
+    def __init__(self, node, **how) -> None:
+        node.server.objects["nodes"].setdefault("n1", {"metadata": {"name": "n1", "uid": "n1", "resourceVersion": "1"}})
+        settings = AgentSettings(
+            node_name="n1",
+            mode="trust:hami-scheduler",
+            kubelet_plugin_dir=node.plugin_dir,
+            cdi_dir=node.cdi_dir,
+            state_dir=node.state_dir,
+            metrics_bind_address="",
+            **how,
+        )
+        options = replace(from_settings(settings), lease_namespace="")
+        self.node = node
+        self.agent = Process(node.api, [node.vendor], options)
+        self.stop = asyncio.Event()
+        self.task = asyncio.ensure_future(self.agent.run(self.stop))
+
+    def label(self) -> str:
+        return self.node.server.objects["nodes"]["n1"]["metadata"].get("labels", {}).get(LABEL, "")
+
+    async def says(self, word: str) -> None:
+        await self.node.kubelet.until(lambda: self.label() == word or self.task.done())
+        assert self.label() == word
+
+    async def end(self) -> None:
+        """Stop the agent as SIGTERM does, and wait for its end."""
+        self.stop.set()
+        await self.task
+
+    async def die(self) -> None:
+        """End the agent as SIGKILL does: the label stays and the sockets are gone."""
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)

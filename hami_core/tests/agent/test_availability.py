@@ -3,71 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
-from hami_core.agent.options import from_settings
-from hami_core.agent.process import Agent
 from hami_core.model import ContainerKind
-from hami_core.settings import AgentSettings
 from hami_core.tests.agent.node import GPU
 from hami_core.tests.kube.apiserver import Fault
-from hami_core.wire import keys
 
-LABEL = keys.agent_label("acme")
 APP = ContainerKind.APP
-
-
-class Life:
-    """One run of the whole agent on the node under test."""
-
-    def __init__(self, node, **how) -> None:
-        node.server.objects["nodes"].setdefault("n1", {"metadata": {"name": "n1", "uid": "n1", "resourceVersion": "1"}})
-        settings = AgentSettings(
-            node_name="n1",
-            mode="trust:hami-scheduler",
-            kubelet_plugin_dir=node.plugin_dir,
-            cdi_dir=node.cdi_dir,
-            state_dir=node.state_dir,
-            metrics_bind_address="",
-            **how,
-        )
-        options = replace(from_settings(settings), lease_namespace="")
-        self.node = node
-        self.agent = Agent(node.api, [node.vendor], options)
-        self.stop = asyncio.Event()
-        self.task = asyncio.ensure_future(self.agent.run(self.stop))
-
-    def label(self) -> str:
-        return self.node.server.objects["nodes"]["n1"]["metadata"].get("labels", {}).get(LABEL, "")
-
-    async def says(self, word: str) -> None:
-        await self.node.kubelet.until(lambda: self.label() == word or self.task.done())
-        assert self.label() == word
-
-    async def end(self) -> None:
-        """Stop the agent as SIGTERM does, and wait for its end."""
-        self.stop.set()
-        await self.task
-
-    async def die(self) -> None:
-        """End the agent as SIGKILL does: the label stays and the sockets are gone."""
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
-
-
-@pytest.fixture
-async def live(node):
-    lives: list[Life] = []
-
-    def begin(**how) -> Life:
-        lives.append(Life(node, **how))
-        return lives[-1]
-
-    yield begin
-    for life in lives:
-        await life.die()
 
 
 async def test_label_is_ready_once_the_kubelet_has_the_list(node, live):
