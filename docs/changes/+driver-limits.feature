@@ -1,1 +1,1 @@
-**NVIDIA.** On drivers from 615 on the agent sets the driver's own memory limit of each container's cgroup, as a second lock below the interposer. `hami_container_enforcement_info` says what enforces each container's slice.
+**NVIDIA.** On drivers from 615 on the agent can set the driver's own memory limit of each pod's cgroup (`devicePlugin.driverLimits`), as a second lock below the interposer. `hami_container_enforcement_info` says what enforces each container's slice.

@@ -18,7 +18,7 @@ class Mechanism(StrEnum):
     MIG = "mig"
     """The hardware: the container has a MIG instance."""
     DRIVER = "driver"
-    """The driver limits the memory of the container's cgroup, and the interposer the rest."""
+    """The driver limits the memory of the pod's cgroup, and the interposer the rest."""
     MPS = "mps"
     """The MPS server, with the limits that the container's variables give it, and the interposer."""
     INTERPOSER = "interposer"
@@ -53,7 +53,7 @@ def mechanism(*, instance: bool, whole: bool, enforced: bool, driver: bool, mps:
         instance: It is a MIG instance.
         whole: The container has the whole card.
         enforced: The interposer enforces its limits.
-        driver: The driver says that it limits the container's cgroup.
+        driver: The driver says that it limits the cgroup of the container's pod.
         mps: The card's MPS server answers.
 
     Example:
@@ -64,8 +64,8 @@ def mechanism(*, instance: bool, whole: bool, enforced: bool, driver: bool, mps:
         return Mechanism.MIG
     if whole:
         return Mechanism.WHOLE
-    if driver:
-        return Mechanism.DRIVER
     if not enforced:
         return Mechanism.NONE
-    return Mechanism.MPS if mps else Mechanism.INTERPOSER
+    if mps:  # the server may hold its clients' memory, in another cgroup
+        return Mechanism.MPS
+    return Mechanism.DRIVER if driver else Mechanism.INTERPOSER

@@ -1,31 +1,37 @@
 """The driver's own memory limits of cgroups (NVML of driver 615 and later), kept as the slices say.
 
-They are a second lock below the interposer: they also hold for a program that does not load it. They come after the
-container has started, because its cgroup must exist, and the interposer limits it from the start. Only hard limits are
-set. A soft limit would reserve memory in the parents' cgroups, which the kernel keeps when the container's ends.
+They are a second lock below the interposer: they also hold for a program that does not load it. A pod's cgroup gets the
+limit, for three reasons. It exists before the pod's first process, and the driver's backend ``misc`` never counts what
+a program took before. A container can't leave it, whatever cgroups it makes below. And the kubelet names it, so nothing
+that a pod can change tells whose it is. Only hard limits are set: a soft limit would reserve memory in the cgroups
+above, and that reservation stays when the pod's cgroup goes.
 
 The driver's limit counts no managed memory (``cudaMallocManaged``), so the interposer's limit stays in force.
-Source: NVIDIA's guide "MPS v3 memory partitioning", and nvml.h of CUDA 13.5.
+Sources: nvml.h of CUDA 13.4, NVIDIA's guide "MPS v3 memory partitioning", memacct.c of the open kernel modules 615.
 """
 
 from __future__ import annotations
 
+import os
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from hami_nvidia.container_cgroups import containers, pod_folder, region_of
+from hami_core import ContainerKind
 from hami_nvidia.nvml import (
     ERROR_FUNCTION_NOT_FOUND,
+    ERROR_NO_PERMISSION,
     ERROR_NOT_FOUND,
     ERROR_NOT_SUPPORTED,
     ERROR_UNKNOWN,
     NvmlError,
 )
+from hami_nvidia.pod_cgroups import pod_cgroups
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from hami_nvidia.nvml import Nvml
@@ -36,44 +42,79 @@ CHECK_INTERVAL_S: Final = 60.0
 """A limit that is set is compared with the driver's at this interval."""
 _FIRST_DELAY_S: Final = 10.0
 _LAST_DELAY_S: Final = 320.0
-_UNABLE: Final = frozenset({-1, ERROR_NOT_SUPPORTED, ERROR_FUNCTION_NOT_FOUND})
-"""NVML's answers of a driver, or a binding, without these limits."""
+_UNABLE: Final = {
+    -1: "the driver, or its binding, has no limits",
+    ERROR_NOT_SUPPORTED: "the driver has no limits",
+    ERROR_FUNCTION_NOT_FOUND: "the driver has no limits",
+    ERROR_NO_PERMISSION: "the agent may not set them; it needs the capability SYS_ADMIN",
+}
+"""Answers of NVML that mean the card, and not one pod."""
+_HINTS: Final = {ERROR_NOT_FOUND: "is the controller dmem enabled in the cgroup.subtree_control above?"}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A container, and what it may have of each card.
+class Share:
+    """What one container may have of each card.
 
     Attributes:
-        pod_uid: UID of its pod.
-        region: End of its region's host path: the last two names.
-        bytes_of: Bytes by card UUID.
+        kind: When it runs.
+        bytes_of: Bytes by card UUID; 0: without limit.
     """
 
-    pod_uid: str
-    region: str
+    kind: ContainerKind
     bytes_of: Mapping[str, int]
 
 
+def pod_bytes(shares: Iterable[Share]) -> dict[str, int]:
+    """What the containers of a pod that run at the same time may have together, by card. Pure.
+
+    Init containers run one by one before the others, sidecars beside both. A card on which some container has no limit
+    is left out.
+
+    Example:
+        >>> one, two = Share(ContainerKind.INIT, {"GPU-a": 3}), Share(ContainerKind.APP, {"GPU-a": 2})
+        >>> pod_bytes([one, two, two])
+        {'GPU-a': 4}
+    """
+    beside: Counter[str] = Counter()
+    together: Counter[str] = Counter()
+    alone: Counter[str] = Counter()
+    free: set[str] = set()
+    for share in shares:
+        free |= {card for card, size in share.bytes_of.items() if not size}
+        if share.kind is ContainerKind.INIT:
+            alone |= Counter(share.bytes_of)
+        elif share.kind is ContainerKind.SIDECAR:
+            beside.update(share.bytes_of)
+        else:
+            together.update(share.bytes_of)
+    return {card: size for card, size in (beside + (alone | together)).items() if card not in free}
+
+
 @dataclass(slots=True)
-class _State:
-    """What is known of one container.
+class _Pod:
+    """What is known of one pod.
 
     Attributes:
-        pod: Its pod's cgroup; None: not found yet.
-        seen: The pod's children when the container's was last searched.
-        cgroup: Its own cgroup; None: not found yet.
-        confirmed: Cards on which the driver says that it holds the limit.
-        due: When to look again.
+        bytes_of: The wanted limit of each card.
+        cgroup: Its cgroup; None: not found yet.
+        identity: Device and inode of the cgroup.
+        confirmed: Cards on which the driver says that it holds the wanted limit.
+        due: When to compare again.
         delay_s: Pause before the next attempt after a failure.
     """
 
-    pod: Path | None = None
-    seen: tuple[Path, ...] = ()
+    bytes_of: dict[str, int] = field(default_factory=dict)
     cgroup: Path | None = None
+    identity: tuple[int, int] = (0, 0)
     confirmed: set[str] = field(default_factory=set)
     due: float = float("-inf")
     delay_s: float = _FIRST_DELAY_S
+
+    def begin_anew(self) -> None:
+        """Nothing is known of what the driver holds."""
+        self.confirmed.clear()
+        self.due, self.delay_s = float("-inf"), _FIRST_DELAY_S
 
 
 class MemoryLimits:
@@ -81,113 +122,121 @@ class MemoryLimits:
 
     Args:
         nvml: The driver.
-        proc: The host's /proc.
         cgroups: Where the host's cgroup v2 is mounted.
         clock: Monotonic seconds.
     """
 
-    def __init__(self, nvml: Nvml, proc: Path, cgroups: Path, clock: Callable[[], float]) -> None:
+    def __init__(self, nvml: Nvml, cgroups: Path, clock: Callable[[], float]) -> None:
         self.failures = 0
         """Number of failed attempts to set a limit, since the start."""
         self._nvml = nvml
-        self._proc = proc
         self._cgroups = cgroups
         self._clock = clock
-        self._states: dict[str, _State] = {}
+        self._pods: dict[str, _Pod] = {}
         self._told: set[str] = set()
         self._unable: dict[str, float] = {}
+        self._sees_pods = True
 
-    def holds(self, record_id: str, card: str) -> bool:
-        """Whether the driver limits a container's memory on a card."""
-        state = self._states.get(record_id)
-        return state is not None and card in state.confirmed
+    def holds(self, pod_uid: str, card: str) -> bool:
+        """Whether the driver limits a pod's memory on a card."""
+        pod = self._pods.get(pod_uid)
+        return pod is not None and card in pod.confirmed
 
-    def update(self, wanted: Mapping[str, Wanted]) -> None:
+    def update(self, shares: Iterable[tuple[str, Share]]) -> None:
         """Compare the driver's limits with these, and set those that differ. Never raises.
 
         Args:
-            wanted: Running containers by record id.
+            shares: Running containers, each with its pod's UID.
         """
-        self._states = {name: self._states.get(name) or _State() for name in wanted}
-        self._told &= wanted.keys()
+        of_pod: dict[str, list[Share]] = defaultdict(list)
+        for uid, share in shares:
+            of_pod[uid].append(share)
+        self._pods = {uid: self._pods.get(uid) or _Pod() for uid in of_pod}
+        self._told &= of_pod.keys()
+        for uid, pod in self._pods.items():
+            if (wanted := pod_bytes(of_pod[uid])) != pod.bytes_of:
+                pod.bytes_of = wanted
+                pod.begin_anew()
+        self._find()
         now = self._clock()
-        if not wanted or not (self._cgroups / "cgroup.controllers").exists():
-            return
-        for name, one in wanted.items():
-            sizes = {card: size for card, size in one.bytes_of.items() if now >= self._unable.get(card, now)}
-            if sizes:
-                self._look_after(name, one, sizes, now)
+        for uid, pod in self._pods.items():
+            sizes = {card: size for card, size in pod.bytes_of.items() if now >= self._unable.get(card, now)}
+            if sizes and pod.cgroup is not None and now >= pod.due:
+                self._compare(uid, pod, sizes, now)
 
-    def _look_after(self, name: str, wanted: Wanted, sizes: Mapping[str, int], now: float) -> None:
-        state = self._states[name]
-        self._find(state, wanted)
-        if state.cgroup is None or now < state.due:
+    def _find(self) -> None:
+        """Find the cgroups that are not known yet, or that were made anew."""
+        for pod in self._pods.values():
+            if pod.cgroup is not None and _identity(pod.cgroup) != pod.identity:
+                pod.cgroup = None
+                pod.begin_anew()
+        missing = {uid: pod for uid, pod in self._pods.items() if pod.cgroup is None}
+        if not missing:
             return
-        state.due, state.delay_s = now + CHECK_INTERVAL_S, _FIRST_DELAY_S
+        present = pod_cgroups(self._cgroups)
+        for uid, pod in missing.items():
+            if uid in present:
+                pod.cgroup, pod.identity = present[uid], _identity(present[uid])
+        if self._sees_pods and not present:
+            log.info("no pods' cgroups are in sight, so the driver limits no memory", folder=str(self._cgroups))
+        self._sees_pods = bool(present)
+
+    def _compare(self, uid: str, pod: _Pod, sizes: Mapping[str, int], now: float) -> None:
+        pod.due = now + CHECK_INTERVAL_S
         problem = None
         for card, size in sizes.items():
             try:
-                self._ensure(state, card, size)
+                self._ensure(pod, card, size)
+                self._unable.pop(card, None)
             except NvmlError as error:
-                state.confirmed.discard(card)
+                pod.confirmed.discard(card)
                 if error.code in _UNABLE:
                     self._has_none(card, error, now)
                 else:
                     problem = error
-        if problem is not None:
-            self._failed(name, state, problem, now)
-        else:
-            self._told.discard(name)
+        if problem is None:
+            pod.delay_s = _FIRST_DELAY_S
+            self._told.discard(uid)
+        elif pod.cgroup is not None and _identity(pod.cgroup) == pod.identity:
+            self._failed(uid, pod, problem, now)
 
     def _has_none(self, card: str, error: NvmlError, now: float) -> None:
-        """The driver has no limits on this card. It is asked again, since the driver may be replaced."""
+        """No limit can be set on this card. It is asked again, since the driver or the agent's rights may change."""
+        self.failures += error.code == ERROR_NO_PERMISSION
         if card not in self._unable:
-            log.info("the driver limits no memory on a card, so the interposer does", card=card, reason=str(error))
+            report = log.warning if error.code == ERROR_NO_PERMISSION else log.info
+            reason = _UNABLE[error.code]
+            report("the driver limits no memory on a card", card=card, reason=reason, error=str(error))
         self._unable[card] = now + _LAST_DELAY_S
 
-    def _failed(self, name: str, state: _State, error: NvmlError, now: float) -> None:
-        state.due, state.delay_s = now + state.delay_s, min(2 * state.delay_s, _LAST_DELAY_S)
-        if error.code == ERROR_NOT_FOUND and state.cgroup is not None and not state.cgroup.exists():
-            state.cgroup, state.seen = None, ()  # the container has ended or restarts
-            return
+    def _failed(self, uid: str, pod: _Pod, error: NvmlError, now: float) -> None:
+        pod.due, pod.delay_s = now + pod.delay_s, min(2 * pod.delay_s, _LAST_DELAY_S)
         self.failures += 1
-        if name not in self._told:
-            log.warning("the driver does not limit a container's memory", record=name, error=str(error))
-        self._told.add(name)
+        if uid not in self._told:
+            hint = _HINTS.get(error.code, "")
+            log.warning("the driver does not limit a pod's memory", pod=uid, error=str(error), hint=hint)
+        self._told.add(uid)
 
-    def _find(self, state: _State, wanted: Wanted) -> None:
-        """Find the container's cgroup. It is only searched when its pod's containers have changed."""
-        if state.pod is None or not state.pod.is_dir():
-            state.pod = pod_folder(self._cgroups, wanted.pod_uid)
-        children = tuple(containers(state.pod)) if state.pod is not None else ()
-        if children == state.seen and (state.cgroup is not None or not children):
-            return
-        found = next((child for child in children if region_of(child, self._proc) == wanted.region), None)
-        if found != state.cgroup:
-            state.confirmed.clear()
-            state.due, state.delay_s = float("-inf"), _FIRST_DELAY_S
-        state.cgroup, state.seen = found, children
-
-    def _ensure(self, state: _State, card: str, size: int) -> None:
+    def _ensure(self, pod: _Pod, card: str, size: int) -> None:
         """Set a card's limit unless the driver has it, and confirm it.
 
         Raises:
             NvmlError: The driver refuses.
         """
-        path = str(state.cgroup).encode()
+        path = os.fsencode(str(pod.cgroup))
         if self._hard_limit(card, path) != size:
-            state.confirmed.discard(card)
+            pod.confirmed.discard(card)
             handle = self._nvml.handle(card)
             with self._nvml.calling("nvmlDeviceSetMemoryLimits_v1", card) as nvml:
                 nvml.nvmlDeviceSetMemoryLimits_v1(handle, nvml.c_nvmlSetMemoryLimits_v1_t(path, 0, size))
             if self._hard_limit(card, path) != size:
                 raise NvmlError("nvmlDeviceSetMemoryLimits_v1", ERROR_UNKNOWN, "the driver keeps another limit", card)
-        state.confirmed.add(card)
+        pod.confirmed.add(card)
 
     def _hard_limit(self, card: str, path: bytes) -> int | None:
         """The limit in force in bytes; None: the driver has none for this cgroup, or no limits at all.
 
-        Driver 615 answers "not supported" for a cgroup that never had a limit. So only setting one tells which it is.
+        Driver 615 answers "not supported" for a cgroup without a limit. So only setting one tells which it is.
         """
         handle = self._nvml.handle(card)
         try:
@@ -196,6 +245,14 @@ class MemoryLimits:
                 nvml.nvmlDeviceGetMemoryLimits_v1(handle, found)
                 return int(found.hardLimit)
         except NvmlError as error:
-            if error.code == ERROR_NOT_SUPPORTED:
+            if error.code in {ERROR_NOT_SUPPORTED, ERROR_NOT_FOUND}:
                 return None
             raise
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    try:
+        status = folder.stat()
+    except OSError:
+        return 0, 0
+    return status.st_dev, status.st_ino

@@ -109,7 +109,7 @@ OURS: Final = (
         *_SLICE,
         "mechanism",
     ),
-    _counter("hami_memory_limit_failures_total", "Times the driver refused to limit a container's memory.", "node"),
+    _counter("hami_memory_limit_failures_total", "Times the driver refused to limit a pod's memory.", "node"),
     _gauge(
         "hami_vgpu_region_unreadable", "1 for a container whose region file is truncated or not a region.", *_CONTAINER
     ),

@@ -24,7 +24,7 @@ from hami_nvidia.host_pids import HostPids
 from hami_nvidia.library import LibraryFolder
 from hami_nvidia.links import pair_scores
 from hami_nvidia.mechanism import Held, mechanism
-from hami_nvidia.memory_limits import MemoryLimits, Wanted
+from hami_nvidia.memory_limits import MemoryLimits, Share
 from hami_nvidia.metrics import METRICS
 from hami_nvidia.mig_node import MigNode
 from hami_nvidia.mig_static import PartHealth
@@ -90,7 +90,7 @@ class NvidiaNode(Nvidia):
         self._cards: dict[str, Card] = {}
         self._driver: driver_files.DriverFiles | None = None
         self._damaged: set[str] = set()
-        self._memory_limits = MemoryLimits(self.nvml, self.settings.proc_root, self.settings.cgroup_root, clock)
+        self._memory_limits = MemoryLimits(self.nvml, self.settings.cgroup_root, clock)
         self._held: dict[str, tuple[Held, ...]] = {}
         self._shares = monitor.DeviceTimeShares(clock)
         self._clock, self._now = clock, now
@@ -459,7 +459,7 @@ class NvidiaNode(Nvidia):
             for name, ref in records.items()
         }
         if self.settings.driver_limits == "auto":
-            self._memory_limits.update(self._wanted_limits(records, region_dirs))
+            self._memory_limits.update(self._shares_of_pods(records))
         if self._takes_turns:
             self._turn_pages.ensure_all(frozenset().union(*(tenant.limited for tenant in tenants.values())))
         self._library.remove_unused(self._node.mounted)
@@ -482,13 +482,11 @@ class NvidiaNode(Nvidia):
             for one in limits.devices
         )
 
-    def _wanted_limits(self, records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str]) -> dict[str, Wanted]:
-        found = {}
+    def _shares_of_pods(self, records: Mapping[str, ContainerRef]) -> Iterator[tuple[str, Share]]:
         for name, ref in records.items():
-            sizes = {held.card: held.bytes for held in self._held[name] if held.bytes}
-            if sizes:
-                found[name] = Wanted(ref.pod_uid, "/".join(Path(region_dirs[name]).parts[-2:]), sizes)
-        return found
+            held = self._held[name]
+            if not any(one.instance for one in held):
+                yield ref.pod_uid, Share(ref.kind, {one.card: one.bytes for one in held})
 
     def _tenant(self, slices: Sequence[Slice], container: ContainerRef) -> Tenant | None:
         """The container as a tenant, or None if it has no region, as with MIG instances."""
@@ -572,7 +570,7 @@ class NvidiaNode(Nvidia):
                     instance=one.instance,
                     whole=one.whole,
                     enforced=one.enforced,
-                    driver=self._memory_limits.holds(name, one.card),
+                    driver=self._memory_limits.holds(ref.pod_uid, one.card),
                     mps=self.mps_serves(one.card),
                 )
                 labels = {"namespace": ref.namespace, "pod": ref.pod, "container": ref.container}

@@ -24,6 +24,7 @@ NVLINKS: Final = 18
 """Number of NVLinks of a card that are read for pair scores."""
 ERROR_INVALID_ARGUMENT: Final = 2
 ERROR_NOT_SUPPORTED: Final = 3
+ERROR_NO_PERMISSION: Final = 4
 ERROR_NOT_FOUND: Final = 6
 ERROR_TIMEOUT: Final = 10
 ERROR_FUNCTION_NOT_FOUND: Final = 13

@@ -241,6 +241,7 @@ class Bed:
         script: str,
         *,
         instances: list[MigReservation] | None = None,
+        created=None,
         **more,
     ) -> str:
         """Create a pod and bind it with a signed allocation, as the scheduler does. Returns its UID.
@@ -248,6 +249,7 @@ class Bed:
         Args:
             slices: Card, MiB and percent (left out: no limit).
             instances: Planned MIG instances.
+            created: Called with the UID before the pod is bound.
             more: Further limits, by the words behind ``nvidia.com/``.
         """
         limits = {"nvidia.com/gpu": str(len(slices))} | {f"nvidia.com/{key}": value for key, value in more.items()}
@@ -256,6 +258,8 @@ class Bed:
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
         made = await self.api("POST", "/api/v1/namespaces/default/pods", body)
         uid = made["metadata"]["uid"]
+        if created:
+            created(uid)
         text = "".join(f"{card},NVIDIA,{mib},{cores[0] if cores else 0}:" for card, mib, *cores in slices) + ";"
         annotations = {keys.NODE: "n1", rules.ALLOCATED: text}
         if instances:
@@ -507,6 +511,49 @@ async def test_a_card_in_mig_mode_is_not_offered_until_it_is_off(bed):
         await bed.until(back, "the card to be offered again", 20)
         assert "hami_device_not_offered{" not in (await bed.get("/metrics"))[1]
         assert f"device {devices[0].id}" in await bed.done("late")
+
+
+LIMIT = f"""export HAMI_SIM_MEMORY_LIMITS=misc; exec {sys.executable} - <<'END'
+import ctypes, time
+class Limits(ctypes.Structure):
+    _fields_ = [("cgroup", ctypes.c_char_p), *((name, ctypes.c_ulonglong) for name in ("soft", "hard", "used"))]
+nvml, card = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p()
+assert nvml.nvmlInit_v2() == 0
+assert nvml.nvmlDeviceGetHandleByUUID(b"CARD", ctypes.byref(card)) == 0
+limits = Limits(b"CGROUP")
+code = nvml.nvmlDeviceGetMemoryLimits_v1(card, ctypes.byref(limits))
+print("limit", limits.hard >> 20, "code", code, flush=True)
+time.sleep(300)
+END"""
+"""Prints the driver's limit of a cgroup as soon as it runs."""
+
+
+async def test_the_driver_limits_pods_before_their_first_process(root):
+    cgroups = root / "gpus/cgroup"
+    env = {"HAMI_SIM_MEMORY_LIMITS": "misc", "HAMI_NVIDIA_CGROUP_ROOT": str(cgroups)}
+    async with Bed(root, **env) as bed:
+        (first, _), _ = await bed.devices()
+        for name, mib in (("a", 1000), ("b", 2000), ("c", 3000)):
+            folder = cgroups / f"kubepods/pod{name}"
+
+            def created(uid: str, folder: Path = folder) -> None:
+                (cgroups / f"kubepods/pod{uid}").mkdir(parents=True)
+                folder.symlink_to(f"pod{uid}")
+
+            script = LIMIT.replace("CARD", first.id).replace("CGROUP", str(folder))
+            await bed.run(name, [(first.id, mib)], script, created)
+
+            async def tells(name: str = name) -> bool:
+                text = await bed.log(name)
+                assert "Error" not in text, text
+                return "limit" in text
+
+            await bed.until(tells, "the limit")
+            assert f"limit {mib} code 0" in await bed.log(name)
+        _, metrics = await bed.get("/metrics")
+        shown = [line for line in metrics.splitlines() if line.startswith("hami_container_enforcement_info{")]
+        assert len(shown) == 3
+        assert all('mechanism="driver"' in line for line in shown)
 
 
 async def test_mps_daemon_outlives_the_agent_and_decides_what_is_offered(root, mps):
