@@ -193,10 +193,9 @@ nvmlReturn_t sim_nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttri
         return NVML_ERROR_NOT_SUPPORTED; /* MIG devices only, as the real one */
     }
     const struct sim_mig_profile *profile = &model->mig_profiles[model->mig_instances[device->instance].profile_row];
-    unsigned compute =
-        sim_nvml_compute_slices(device->device, (unsigned)device->instance, (unsigned)device->compute);
-    *attributes = (nvmlDeviceAttributes_t){profile->sms,      profile->copy_engines, profile->decoders,
-                                           profile->encoders, profile->jpegs,        profile->ofas,
-                                           profile->slices,   compute,               profile->memory_mib};
+    unsigned compute = sim_nvml_compute_slices(device->device, (unsigned)device->instance, (unsigned)device->compute);
+    *attributes = (nvmlDeviceAttributes_t){
+        profile->sms,  profile->copy_engines, profile->decoders, profile->encoders,  profile->jpegs,
+        profile->ofas, profile->slices,       compute,           profile->memory_mib};
     return NVML_SUCCESS;
 }
