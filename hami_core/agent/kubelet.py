@@ -174,8 +174,8 @@ class SlotService(services.DevicePluginServicer):
         """When the kubelet was first sent the list (monotonic seconds)."""
 
     async def GetDevicePluginOptions(self, request: api.Empty, context: Any) -> api.DevicePluginOptions:
-        """Request both optional calls."""
-        return options()
+        """Request the optional calls that have an answer."""
+        return options(self._offer.preference)
 
     async def ListAndWatch(self, request: api.Empty, context: Any) -> AsyncIterator[api.ListAndWatchResponse]:
         """Send the whole list at once, and again after each change."""
@@ -227,9 +227,10 @@ class SlotService(services.DevicePluginServicer):
         return api.PreStartContainerResponse()
 
 
-def options() -> api.DevicePluginOptions:
+def options(preference: Preference) -> api.DevicePluginOptions:
     """The optional calls that we ask the kubelet to make."""
-    return api.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
+    prefers = preference is not Preference.NONE
+    return api.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=prefers)
 
 
 def _devices(slots: Slots) -> list[api.Device]:
@@ -301,7 +302,10 @@ class Endpoint:
             DeviceError: The kubelet does not answer or refuses.
         """
         request = api.RegisterRequest(
-            version=API_VERSION, endpoint=self.socket.name, resource_name=self.resource, options=options()
+            version=API_VERSION,
+            endpoint=self.socket.name,
+            resource_name=self.resource,
+            options=options(self.offer.preference),
         )
         try:
             async with dial(self._kubelet) as channel:

@@ -145,9 +145,14 @@ async def test_specs_of_bookings_and_of_others_stay(machine):
 
 
 async def test_without_a_preference_the_kubelet_decides(machine):
-    await machine.offer(OFFER)
     machine.endpoints[SMALL].offer.preference = Preference.NONE
-    await machine.kubelet.until(lambda: machine.kubelet.slots.get(SMALL))
+    await machine.offer(OFFER)
+    await machine.kubelet.until(lambda: machine.kubelet.slots.get(SMALL) and machine.kubelet.slots.get(LARGE))
+    offered = {name: said.get_preferred_allocation_available for name, said in machine.kubelet.options.items()}
+    assert offered == {SMALL: False, LARGE: True}
+    assert not (
+        await machine.kubelet._call(SMALL, "GetDevicePluginOptions", api.Empty())
+    ).get_preferred_allocation_available
     wanted = api.ContainerPreferredAllocationRequest(available_deviceIDs=["P-1", "P-2"], allocation_size=1)
     request = api.PreferredAllocationRequest(container_requests=[wanted])
     answer = await machine.kubelet._call(SMALL, "GetPreferredAllocation", request)

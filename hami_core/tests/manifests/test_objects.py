@@ -639,6 +639,18 @@ def test_an_agent_that_is_to_make_instances_needs_sys_admin(mig):
         assert {"NVIDIA_MIG_CONFIG_DEVICES", "NVIDIA_MIG_MONITOR_DEVICES"} <= {v["name"] for v in agent["env"]}
 
 
+@pytest.mark.parametrize(
+    "mig", [{"migStrategy": "mixed"}, {"nodeConfiguration": {"config": '{"nodeconfig": [{"MigStrategy" : "single"}]}'}}]
+)
+def test_an_agent_that_is_to_read_instances_needs_sys_admin(mig):
+    release = Release(kube_version="1.36.3")
+    (told,) = warnings(CHART, {"devicePlugin": mig}, release)
+    assert "NVML tells an administrator's MIG instances only to an agent with SYS_ADMIN" in told
+    context = {"capabilities": {"add": ["DAC_OVERRIDE", "SYS_ADMIN"]}}
+    assert warnings(CHART, {"devicePlugin": mig | {"securityContext": context}}, release) == []
+    assert warnings(CHART, {"devicePlugin": {"migStrategy": "none"}}, release) == []
+
+
 def test_mounts_have_their_volumes_and_each_only_one():
     variants = [
         (),

@@ -179,6 +179,11 @@ devicePlugin.nvidiaDriverRoot: unless NVIDIA's runtime is the nodes' default, th
 {{- if and $d.enabled $makes (not (include "hami.isAdministrator" .)) }}
 devicePlugin: on nodes with operatingmode mig the agent can't make MIG instances without SYS_ADMIN (add SYS_ADMIN to devicePlugin.securityContext.capabilities.add)
 {{- end -}}
+{{- $offers := regexMatch "(?i)\"migstrategy\"\\s*:\\s*\"(single|mixed)\"" (default "" $d.nodeConfiguration.config) -}}
+{{- $offers = or $offers (has $d.migStrategy (list "single" "mixed")) -}}
+{{- if and $d.enabled $offers (not $makes) (not (include "hami.isAdministrator" .)) }}
+devicePlugin.migStrategy: NVML tells an administrator's MIG instances only to an agent with SYS_ADMIN (add SYS_ADMIN to devicePlugin.securityContext.capabilities.add)
+{{- end -}}
 {{- if and $d.enabled $d.driverLimits (not (include "hami.isAdministrator" .)) }}
 devicePlugin.driverLimits: the driver takes limits only from an agent with SYS_ADMIN (add SYS_ADMIN to devicePlugin.securityContext.capabilities.add)
 {{- end -}}

@@ -17,7 +17,8 @@ from hami_nvidia import mig
 from hami_nvidia.driver import device_node, driver_major
 from hami_nvidia.mig_instances import MigInstances
 from hami_nvidia.mig_static import NO_INSTANCES, StaticMig, resource_of
-from hami_nvidia.modes import MIG_LEFT_OFF, MIG_OFF, NO_PROFILES, UNREADABLE
+from hami_nvidia.modes import MIG_LEFT_OFF, MIG_OFF, NO_PROFILES, NO_RIGHT, UNREADABLE
+from hami_nvidia.nvml import ERROR_NO_PERMISSION, NvmlError
 from hami_nvidia.nvml_mig import NvmlMig
 
 if TYPE_CHECKING:
@@ -113,7 +114,8 @@ class MigNode:
                 return (), off if profiles else NO_PROFILES
             return mig.offers(profiles, [one.placement for one in self._instances.foreign(card.uuid)]), ""
         except DeviceError as error:
-            return (), UNREADABLE.format(error=error)
+            no_right = isinstance(error, NvmlError) and error.code == ERROR_NO_PERMISSION
+            return (), UNREADABLE.format(error=error) + (NO_RIGHT if no_right else "")
 
     def nodes(self, card: Card, made: MigInstance) -> list[DeviceNode]:
         """The device nodes of an instance and its card.

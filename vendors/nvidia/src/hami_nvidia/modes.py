@@ -22,6 +22,7 @@ MIG_LEFT_OFF: Final = (
     "MIG mode is off, and HAMI_NVIDIA_MIG_ENABLE=false leaves it to the administrator: nvidia-smi -i {card} -mig 1"
 )
 UNREADABLE: Final = "the card's MIG instances can't be read: {error}"
+NO_RIGHT: Final = " (the agent needs the capability SYS_ADMIN: devicePlugin.securityContext.capabilities.add)"
 NO_PROFILES: Final = "the card has no MIG profile that migProfileAllowlist names"
 
 

@@ -20,7 +20,7 @@ from hami_core.plugins import load
 REF = ContainerRef("uid-1", "default", "pod", "main", ContainerKind.APP)
 REGISTER = "hami.io/node-nvidia-register"
 GPU = "nvidia.com/gpu"
-UNKNOWN_ERROR = 999
+UNKNOWN_ERROR, NO_PERMISSION = 999, 4
 
 
 class Administrator:
@@ -345,6 +345,15 @@ def test_a_card_whose_mig_calls_fail_is_not_offered_and_others_are(node, admin, 
     admin.state.clear()
     assert made.discover() == before
     assert made.advertise(before).native == native
+
+
+@pytest.mark.parametrize("strategy", ["single", "mixed"])
+def test_an_agent_without_the_right_to_read_instances_names_it(node, admin, strategy):
+    admin.make("1g.10gb", 0)
+    admin.state.inject(sim.Fault("nvmlDeviceGetGpuInstances", NO_PERMISSION))
+    first, second = node(mig_strategy=strategy).discover()
+    assert first.not_offered.endswith("needs the capability SYS_ADMIN: devicePlugin.securityContext.capabilities.add)")
+    assert second.healthy
 
 
 def test_instances_of_a_lost_card_are_unhealthy_and_stay(node, admin):
