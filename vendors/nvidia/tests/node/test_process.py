@@ -541,7 +541,7 @@ async def test_the_driver_limits_pods_before_their_first_process(root):
                 folder.symlink_to(f"pod{uid}")
 
             script = LIMIT.replace("CARD", first.id).replace("CGROUP", str(folder))
-            await bed.run(name, [(first.id, mib)], script, created)
+            await bed.run(name, [(first.id, mib)], script, created=created)
 
             async def tells(name: str = name) -> bool:
                 text = await bed.log(name)
