@@ -60,9 +60,13 @@ def _only(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _look_here(plugin_dir: Path | None, cdi_dir: Path | None, state_dir: Path | None, proc: Path) -> Report:
+    import structlog
+
     from hami_core.doctor.on_node.checks import examine
     from hami_core.doctor.on_node.gather import Places, gather
 
+    # Vendors log while they look for devices. Standard output is the report's, which may be JSON.
+    structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
     return examine(gather(Places(plugin_dir, cdi_dir, state_dir, proc), _discover))
 
 
