@@ -159,13 +159,18 @@ class NvidiaNode(Nvidia):
             for sentence in strategies.without_effect(os.environ):
                 log.info(sentence)
         self._options = OptionsOfNode(self.settings, self._config.model_dump(by_alias=True), node)
-        self._use(self._options.at_start())
+        options = self._options.at_start()
         if node is not None:
-            strategies.check(self.settings.device_list_strategy, node.serial, self.options.mig_strategy)
+            self._use(options)
         return found
 
     def _use(self, options: NodeOptions) -> None:
-        """Work with these options from now on. They change with the node's labels."""
+        """Work with these options from now on. They change with the node's labels.
+
+        Raises:
+            ConfigError: They do not fit the device list strategy.
+        """
+        strategies.check(self.settings.device_list_strategy, self._node.serial, options.mig_strategy)
         self._selected = options
         if options.mode == MPS and options.split_count > MOST_CLIENTS:
             log.warning("a card has fewer slots than asked: MPS takes so many processes a card", slots=MOST_CLIENTS)

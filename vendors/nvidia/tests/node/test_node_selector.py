@@ -149,3 +149,15 @@ def test_a_change_of_the_nodes_labels_changes_what_is_offered(node, tmp_path, lo
     labels.clear()
     assert [device.slots for device in made.discover()] == [10, 10]
     assert [line["split_count"] for line in logs if "select other options" in line["event"]] == [3, 10]
+
+
+def test_options_that_labels_select_must_fit_the_device_list_strategy(node, tmp_path):
+    file = tmp_path / "config.json"
+    entry = {"nodelabelselector": {"matchLabels": {"pool": "a"}}, "migstrategy": "mixed"}
+    file.write_text(json.dumps({"nodeconfig": [entry]}))
+    labels = {"pool": "b"}
+    made = node(config_file=file, labels=lambda: labels, serial="always", device_list_strategy=("envvar",))
+    assert made.discover()
+    labels["pool"] = "a"
+    with pytest.raises(ConfigError, match="can't name the MIG instances of migStrategy mixed"):
+        made.discover()
