@@ -44,5 +44,8 @@ def destroy(state: Path, card: int, start: int) -> None:
 
 def _run(state: Path, *words: str | int) -> str:
     command = [sys.executable, "-c", PROGRAM, str(sim_library_dir() / "libnvidia-ml.so.1"), *map(str, words)]
-    done = subprocess.run(command, env=sim.environment(state), check=True, capture_output=True, text=True)
+    # The path may lead through /proc/PID/root, which must not be resolved.
+    environment = sim.environment(state) | {"HAMI_SIM_STATE": str(state)}
+    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     return done.stdout.strip()
