@@ -488,7 +488,9 @@ async def test_a_card_in_mig_mode_is_not_offered_until_it_is_off(bed):
             return [d.healthy for d in now] == [False, True] and node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
 
         await bed.until(kept, "the card to be kept from pods", 20)
-        reason = "card is in MIG mode, which only operatingmode mig serves (administrator: nvidia-smi -mig 0)"
+        reason = (
+            "card is in MIG mode, which only operatingmode mig or migStrategy serves (administrator: nvidia-smi -mig 0)"
+        )
         assert [d.not_offered for d in (await bed.devices())[0]] == [reason, ""]
         wanted = f'hami_device_not_offered{{device_uuid="{devices[0].id}",node="n1",reason="{reason}"}} 1.0'
         assert wanted in (await bed.get("/metrics"))[1]
