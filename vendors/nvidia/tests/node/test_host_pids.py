@@ -46,7 +46,9 @@ class Bed:
         self.refs, self.slices, self.folders = {}, {}, {}
 
     def restart(self) -> None:
-        self.made = self.make(clocks=(lambda: self.passed, lambda: self.passed), proc_root=self.proc)
+        self.made = self.make(
+            clocks=(lambda: self.passed, lambda: self.passed), proc_root=self.proc, driver_limits="off"
+        )
 
     def add(self, name: str) -> Path:
         """Make a container with a region. Returns the container's root."""
