@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hami_core.agent import cdi
-from hami_core.agent.options import node_context
+from hami_core.agent.options import NodeLabels, node_context
 from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.errors import DeviceError
 from hami_core.model import ContainerEdits, Mount
@@ -26,7 +26,7 @@ def mounted(kubelet):
     settings = AgentSettings(
         node_name="n1", mode="trust:other", cdi_dir=kubelet.cdi_dir, kubelet_plugin_dir=kubelet.folder
     )
-    return node_context(settings).mounted
+    return node_context(settings, NodeLabels()).mounted
 
 
 def write(kubelet, host: str, kind: str = "acme.hami.io/slot") -> str:
