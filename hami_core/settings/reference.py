@@ -130,7 +130,7 @@ def _variables() -> str:
         "## hami agent: flags of the vendor",
         "",
         "HAMi's device plugin has these flags. The agent hands each to its vendor as HAMi's environment variable, and",
-        "the flag comes before the variable. The vendor's page says what it means ({doc}`agent-nvidia`).",
+        "the flag comes before the variable. The vendor's page says what it means.",
         "",
         "| flag | variable |",
         "|---|---|",
