@@ -110,7 +110,7 @@ class HealthWatch:
         return HealthChange(uuid, healthy=not problem, reason=problem)
 
     def _asked(self, uuid: str) -> str:
-        """What is wrong with a card by its own answers."""
+        """The problem that a card's own answers show; empty if there is none."""
         try:
             if not self._policy.nothing:
                 for event in self._nvml.events(uuid, MOST_EVENTS):

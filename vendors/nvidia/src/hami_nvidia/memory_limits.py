@@ -93,7 +93,7 @@ def pod_bytes(shares: Iterable[Share]) -> dict[str, int]:
 
 @dataclass(slots=True)
 class _Pod:
-    """What is known of one pod.
+    """What the agent knows of one pod.
 
     Attributes:
         bytes_of: The wanted limit of each card.

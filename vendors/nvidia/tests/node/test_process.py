@@ -604,6 +604,20 @@ async def test_a_second_agent_on_one_state_folder_is_refused(bed):
     assert "another agent runs on" in log.read_text()
 
 
+async def mounts_of_a_running_pod(bed: Bed) -> dict[str, str]:
+    """Run a pod that sees its slice. Returns host paths by container paths of its spec's mounts."""
+    first, _ = (await bed.devices())[0]
+    await bed.run("a", [(first.id, 1000)], f"{SHOW}; sleep 300")
+
+    async def runs() -> bool:
+        return f"device {first.id} {1000 << 20}" in await bed.log("a")
+
+    await bed.until(runs, "pod a to run")
+    (spec,) = bed.place.cdi_dir.glob("hami-*.json")
+    (device,) = json.loads(spec.read_text())["devices"]
+    return {m["containerPath"]: m["hostPath"] for m in device["containerEdits"]["mounts"]}
+
+
 async def test_the_driver_is_found_below_a_mounted_host_root(root):
     """No runtime gives the agent a driver. It finds the host's driver below a mount, and uses the host's paths."""
     host, seen = root / "host", root / "driver-root"
@@ -620,16 +634,7 @@ async def test_the_driver_is_found_below_a_mounted_host_root(root):
         "HAMI_NVIDIA_AGENT_DRIVER_ROOT": str(seen),
     }
     async with Bed(root, **env) as bed:
-        first, _ = (await bed.devices())[0]
-        await bed.run("a", [(first.id, 1000)], f"{SHOW}; sleep 300")
-
-        async def runs() -> bool:
-            return f"device {first.id} {1000 << 20}" in await bed.log("a")
-
-        await bed.until(runs, "pod a to run")
-        (spec,) = bed.place.cdi_dir.glob("hami-*.json")
-        (device,) = json.loads(spec.read_text())["devices"]
-        mounts = {m["containerPath"]: m["hostPath"] for m in device["containerEdits"]["mounts"]}
+        mounts = await mounts_of_a_running_pod(bed)
     assert mounts["/usr/local/nvidia/lib64/libcuda.so.1"] == str(libraries / "libcuda.so.1")
     assert not [path for path in mounts.values() if path.startswith(str(seen))]
 
@@ -660,16 +665,7 @@ async def test_auto_finds_the_driver_that_the_gpu_operator_installs_late(root):
     installing = asyncio.ensure_future(install())
     async with Bed(root, **env) as bed:
         await installing
-        first, _ = (await bed.devices())[0]
-        await bed.run("a", [(first.id, 1000)], f"{SHOW}; sleep 300")
-
-        async def runs() -> bool:
-            return f"device {first.id} {1000 << 20}" in await bed.log("a")
-
-        await bed.until(runs, "pod a to run")
-        (spec,) = bed.place.cdi_dir.glob("hami-*.json")
-        (device,) = json.loads(spec.read_text())["devices"]
-        mounts = {m["containerPath"]: m["hostPath"] for m in device["containerEdits"]["mounts"]}
+        mounts = await mounts_of_a_running_pod(bed)
     assert mounts["/usr/local/nvidia/lib64/libcuda.so.1"] == str(driver / "usr/lib64/libcuda.so.1")
 
 
