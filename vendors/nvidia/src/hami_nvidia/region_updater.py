@@ -27,8 +27,13 @@ BEAT_INTERVAL_S: Final = 10.0
 """Interval of the heartbeat. Without one for a minute, libvgpu.so assumes that the agent is gone."""
 
 
+LEAST_PAUSE_S: Final = 4.0
+"""Least time between two looks. The agent also calls before each start of a container, and each look counts a
+container's activity down."""
+
+
 class RegionUpdater:
-    """Updates the regions at each call. The agent calls every five seconds, which is the period of HAMi's monitor.
+    """Updates the regions about every five seconds, which is the period of HAMi's monitor.
 
     Args:
         clock: Monotonic seconds.
@@ -46,16 +51,21 @@ class RegionUpdater:
         self._clock = clock
         self._now = now
         self._host_pids = host_pids
-        self._due = float("-inf")
+        self._due = self._next_look = float("-inf")
         self._reported: set[str] = set()
 
     def update(self, tenants: Mapping[str, Tenant], region_dirs: Mapping[str, str]) -> None:
         """Read the regions of `tenants_to_read`, and write the feedback. With a heartbeat due, open all regions.
 
+        A call within `LEAST_PAUSE_S` of the last look does nothing.
+
         Args:
             tenants: Live containers that have a region, by record id.
             region_dirs: Their regions' host folders.
         """
+        if self._clock() < self._next_look:
+            return
+        self._next_look = self._clock() + LEAST_PAUSE_S
         beat = self._clock() >= self._due
         if beat:
             self._due = self._clock() + BEAT_INTERVAL_S

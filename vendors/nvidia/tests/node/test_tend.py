@@ -150,6 +150,18 @@ def test_other_policies_need_no_feedback(bed, policy):
     assert bed.words("x") == feedback.Words(1, 2)
 
 
+def test_starts_of_containers_do_not_count_activity_down(bed):
+    """The agent also calls before each start. Working containers would count as idle on a node with many starts."""
+    bed.run("high", priority=0)
+    bed.run("low", priority=1)
+    bed.launch("high", "low")
+    bed.look()
+    assert bed.words("low").recent_kernel == -1
+    for _ in range(10):
+        bed.look(0.1)
+    assert (bed.words("high").recent_kernel, bed.words("low").recent_kernel) == (1, -1)
+
+
 def test_the_lower_priority_waits_and_continues(bed):
     bed.run("high", priority=0)
     bed.run("low", priority=1)
