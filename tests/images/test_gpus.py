@@ -64,15 +64,19 @@ def agent(root, script=NODE, **env):
 
 def test_device_nodes_have_nvidias_numbers(root):
     numbers = {}
-    for node in (root / "dev").iterdir():
+    for node in (root / "dev").rglob("*"):
+        if node.is_dir():
+            continue
         found = node.stat()
         assert stat.S_ISCHR(found.st_mode)
         assert stat.S_IMODE(found.st_mode) == 0o666
-        numbers[node.name] = (os.major(found.st_rdev), os.minor(found.st_rdev))
+        numbers[str(node.relative_to(root / "dev"))] = (os.major(found.st_rdev), os.minor(found.st_rdev))
     assert numbers["nvidia0"] == (195, 0)
     assert numbers["nvidia1"] == (195, 1)
     assert numbers["nvidiactl"] == (195, 255)
-    assert set(numbers) == {"nvidia0", "nvidia1", *gpus.CONTROL}
+    assert numbers["nvidia-caps/nvidia-cap1"] == (gpus.CAPS_MAJOR, 1)
+    instances = {name for name in numbers if name.startswith("nvidia-caps/")}
+    assert set(numbers) - instances == {"nvidia0", "nvidia1", *gpus.CONTROL}
 
 
 def test_cdi_spec_names_cards_by_index_by_uuid_and_all(root):
