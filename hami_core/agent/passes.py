@@ -7,6 +7,7 @@ left unfinished.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -18,6 +19,10 @@ log = structlog.get_logger(__name__)
 
 MAX_PAUSE_S: Final = 0.02
 """Upper bound of the pause after a pass."""
+CALM_S: Final = 0.02
+"""A pass that no container waits for begins when the kubelet has not asked for devices for this long."""
+MAX_DELAY_S: Final = 0.1
+"""Upper bound of the delay of such a pass."""
 _RETRY_S: Final = 0.2
 """Pause after a pass that failed."""
 
@@ -43,10 +48,22 @@ class Passes:
         self._work = work
         self._clock = clock
         self._wake = asyncio.Event()
+        self._urgent = asyncio.Event()
+        self._calm_at = float("-inf")
 
-    def wake(self) -> None:
-        """Request another pass, because something changed."""
+    def wake(self, *, urgent: bool = False) -> None:
+        """Request another pass, because something changed.
+
+        Args:
+            urgent: A container waits for it.
+        """
         self._wake.set()
+        if urgent:
+            self._urgent.set()
+
+    def delay(self) -> None:
+        """Delay the next pass for `CALM_S`, because the kubelet asks for devices. It may ask for more at once."""
+        self._calm_at = self._clock() + CALM_S
 
     def advance(self) -> None:
         """Wake every task that waits for progress."""
@@ -65,7 +82,9 @@ class Passes:
         """Run a pass after each `wake`, until cancelled."""
         while True:
             await self._wake.wait()
+            await self._calm()
             self._wake.clear()
+            self._urgent.clear()
             began = self._clock()
             try:
                 await self.once()
@@ -76,3 +95,10 @@ class Passes:
                 log.exception("a pass failed; retrying")
                 await asyncio.sleep(_RETRY_S)
                 self._wake.set()
+
+    async def _calm(self) -> None:
+        """Wait as long as the pass is delayed and not urgent."""
+        latest = self._clock() + MAX_DELAY_S
+        while not self._urgent.is_set() and (left := min(self._calm_at, latest) - self._clock()) > 0:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._urgent.wait(), left)

@@ -89,11 +89,11 @@ class PreStart:
             if left <= 0 or (refusal.final and self._passes.done > begun):
                 break
             if self._passes.done <= begun or self._has_unseen_checkpoint():
-                self._passes.wake()  # otherwise the missing files are being written, which ends in progress
+                self._passes.wake(urgent=True)  # otherwise the missing files are being written, which ends in progress
             try:
                 await asyncio.wait_for(progress.wait(), min(left, POLL_S))
             except TimeoutError:
-                self._passes.wake()
+                self._passes.wake(urgent=True)
         self._report(resource, wanted)
         raise Refused(refusal.text)
 

@@ -236,6 +236,7 @@ class Reconciler:
         vendor = self._vendor_of_resource[resource]
         name = self._names.give(resource)
         self.counters.allocations += 1
+        self._passes.delay()
         log.debug("allocate", resource=resource, slots=list(slot_ids), name=name)
         if self.serial:
             return await self._serial_allocate.answer(name, resource, len(slot_ids))
