@@ -35,6 +35,7 @@ GUEST_ADDRESS_GIB, GUEST_ADDRESS_KIB = 8, 64 << 20
 GUEST_LIBC = Path("/usr/aarch64-linux-gnu")  # where Debian's libc6-arm64-cross lies
 INCLUDES = [f"-I{HERE.parent / folder}" for folder in ("include", "generated")]
 FOR_LINKER = ("-l", "-Wl,", "/")  # a library's path as well
+POOLS = {"HAMI_SIM_POOL_STEP_MIB": "2"}  # the smallest step, so that tests of sums need no large allocations
 RUNTIMES = ("libasan.so", "libubsan.so") if SANITIZE else ()
 
 
@@ -180,7 +181,7 @@ class Container:
 
     def environment(self) -> dict[str, str]:
         """The environment of a process of this container."""
-        env = sim.environment(self.state)
+        env = sim.environment(self.state) | POOLS
         if not self.bare:
             env["LD_PRELOAD"] = preload() if self.guest is None else str(self.guest / "libvgpu.so")
             env["HAMI_VGPU_ROOT"] = str(self.root)

@@ -71,7 +71,7 @@ class Machine:
         """Starts a Python script on it."""
         command = [sys.executable, "-c", PRELUDE + textwrap.dedent(script)]
         pipe = subprocess.PIPE
-        environment = sim.environment(self.directory) | env
+        environment = sim.environment(self.directory) | {"HAMI_SIM_POOL_STEP_MIB": "2"} | env
         return Program(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
     def python(self, script: str, **env: str) -> dict[str, Any]:

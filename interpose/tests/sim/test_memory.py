@@ -161,7 +161,7 @@ def test_pool_keeps_up_to_its_threshold(machine):
 @pytest.mark.parametrize(
     ("habit", "shown"),
     [
-        ({}, [4, 4, 6, 4, 0]),
+        ({"HAMI_SIM_POOL_STEP_MIB": "2"}, [4, 4, 6, 4, 0]),
         ({"HAMI_SIM_POOL_STEP_MIB": "32"}, [32, 32, 32, 32, 0]),
         ({"HAMI_SIM_POOL_FRAGMENTED": "1"}, [4, 8, 10, 4, 0]),
     ],

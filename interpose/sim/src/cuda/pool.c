@@ -47,7 +47,7 @@ static void read_habit(void) {
     const char *step = getenv("HAMI_SIM_POOL_STEP_MIB"), *fragmented = getenv("HAMI_SIM_POOL_FRAGMENTED");
     const char *mapped = getenv("HAMI_SIM_GRAPH_MAPPED"), *kept = getenv("HAMI_SIM_POOL_SHARED_KEPT");
     uint64_t mib = step != NULL ? strtoull(step, NULL, 10) : 0;
-    habit.step = mib > 2 && mib < 4096 ? mib << 20 : SIM_GRANULE;
+    habit.step = (mib >= 2 && mib < 4096 ? mib : 32) << 20;
     habit.fragmented = fragmented != NULL && *fragmented == '1';
     const char *end = getenv("HAMI_SIM_POOL_END_MS");
     habit.end_ms = end != NULL ? (unsigned)strtoul(end, NULL, 10) % 1000 : 0;
@@ -231,11 +231,15 @@ struct sim_pool *sim_graph_pool(CUdevice ordinal) {
 static CUresult allocate(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream,
                          struct sim_context *context) {
     struct sim_stream *stream = sim_stream_of(hStream, context);
-    if (dptr == NULL || bytesize == 0 || !sim_is(pool, SIM_TAG_POOL) || pool->imported) {
+    if (dptr == NULL || !sim_is(pool, SIM_TAG_POOL) || pool->imported) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (stream == NULL) {
         return CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (bytesize == 0) {
+        *dptr = 0;
+        return sim_capturing(stream) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     }
     if (sim_capturing(stream)) {
         struct sim_work work;
