@@ -50,8 +50,9 @@ ON_THE_NODE: Final = """
 them; `hami doctor` knows these. *Tested against* says what our tests run the vendor with. A device plugin there is
 replayed on an embedded cluster: a fake in `tests/foreign/` reads and writes what the real one does, after the source
 that is linked. Where no source is public, the fake follows what HAMi's scheduler writes and reads for the plugin. None
-of them has run on the vendor's hardware yet. *Demo*: `hami demo --vendor NAME` needs no further options. For the other
-vendors it needs manifests and devices: *Try it* on the vendor's page, or on that of its agent, has the command.
+of them has run on the vendor's hardware yet. Of all parts, only NVIDIA's interposer has: on an NVIDIA H200, as
+{doc}`accuracy` shows. *Demo*: `hami demo --vendor NAME` needs no further options. For the other vendors it needs
+manifests and devices: *Try it* on the vendor's page, or on that of its agent, has the command.
 
 """
 ANNOTATIONS: Final = """
