@@ -91,6 +91,7 @@ async def test_no_pod_is_bound_between_the_calls_for_another(short_folder):
         plugin.gates[1].set()
         assert booked(await finished(stage, "late"))[0][2] == "32768"
         assert (await stage.container("late")).env["ASCEND_VNPU_SPECS"] == SIZES[32768]
+        await stage.wait_running("pair")
         assert (await stage.container("pair", "c1")).env["ASCEND_VNPU_SPECS"] == SIZES[16384]
 
 
