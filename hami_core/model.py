@@ -729,8 +729,9 @@ class NodeFacts:
 
 
 Enforcement = Literal["enforce", "observe", "off"]
-Serial = Literal["auto", "always", "never"]
 """What a node does with containers' limits: enforce them, only count what containers use, or neither."""
+Serial = Literal["auto", "always", "never"]
+"""When Allocate itself answers what a container gets: if the runtime turns out not to apply CDI specs, or as said."""
 
 
 def _no_labels() -> None:

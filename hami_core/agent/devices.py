@@ -145,11 +145,10 @@ class NodeDevices:
             return
         annotations = node.metadata.annotations
         known = {device.id for devices in self.discovered.values() for device in devices}
-        others = "\n".join(text for key, text in annotations.items() if key != keys.DEVICE_CORDON)  # agents' registers
+        unknown = decode_cordon(annotations.get(keys.DEVICE_CORDON, "")) - known
+        others = [text for key, text in annotations.items() if key != keys.DEVICE_CORDON]  # registers of other agents
         wrong = frozenset(
-            name
-            for name in decode_cordon(annotations.get(keys.DEVICE_CORDON, "")) - known
-            if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", others)
+            name for name in unknown if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "\n".join(others))
         )
         for name in sorted(wrong - self._cordoned_in_vain):
             log.warning("the node's cordon names a device that is not registered here", device=name)

@@ -309,21 +309,25 @@ class Node:
 LABEL = keys.agent_label("acme")
 
 
+def agent_settings(node, **how) -> AgentSettings:
+    """Settings of an agent on the node under test."""
+    return AgentSettings(
+        node_name="n1",
+        mode="trust:hami-scheduler",
+        kubelet_plugin_dir=node.plugin_dir,
+        cdi_dir=node.cdi_dir,
+        state_dir=node.state_dir,
+        metrics_bind_address="",
+        **how,
+    )
+
+
 class Life:
     """One run of the whole agent on the node under test."""
 
     def __init__(self, node, **how) -> None:
         node.server.objects["nodes"].setdefault("n1", {"metadata": {"name": "n1", "uid": "n1", "resourceVersion": "1"}})
-        settings = AgentSettings(
-            node_name="n1",
-            mode="trust:hami-scheduler",
-            kubelet_plugin_dir=node.plugin_dir,
-            cdi_dir=node.cdi_dir,
-            state_dir=node.state_dir,
-            metrics_bind_address="",
-            **how,
-        )
-        options = replace(from_settings(settings), lease_namespace="")
+        options = replace(from_settings(agent_settings(node, **how)), lease_namespace="")
         self.node = node
         self.agent = Process(node.api, [node.vendor], options)
         self.stop = asyncio.Event()

@@ -14,7 +14,7 @@ from hami_core.errors import ConfigError
 from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import NODES
 from hami_core.model import Advertisement
-from hami_core.settings import AgentSettings
+from hami_core.tests.agent.node import agent_settings
 
 
 @pytest.fixture
@@ -68,15 +68,7 @@ def run(node):
     """Run the whole agent, with labels for its vendor."""
 
     def start(labels):
-        settings = AgentSettings(
-            node_name="n1",
-            mode="trust:hami-scheduler",
-            kubelet_plugin_dir=node.plugin_dir,
-            cdi_dir=node.cdi_dir,
-            state_dir=node.state_dir,
-            metrics_bind_address="",
-        )
-        options = replace(from_settings(settings), lease_namespace="")
+        options = replace(from_settings(agent_settings(node)), lease_namespace="")
         stop = asyncio.Event()
         return stop, asyncio.ensure_future(Agent(node.api, [node.vendor], options, labels=labels).run(stop))
 

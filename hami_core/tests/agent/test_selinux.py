@@ -18,8 +18,7 @@ from hami_core.agent.options import from_settings
 from hami_core.agent.selinux import FileLabels, is_on
 from hami_core.errors import ConfigError, DeviceError
 from hami_core.model import ContainerKind
-from hami_core.settings import AgentSettings
-from hami_core.tests.agent.node import GPU
+from hami_core.tests.agent.node import GPU, agent_settings
 
 HOST = "system_u:object_r:var_lib_t:s0"
 SHARED = "system_u:object_r:container_file_t:s0"
@@ -148,29 +147,17 @@ def test_a_label_that_cannot_be_set_names_file_type_and_fix(tree):
         attributes.labels(tree).each([tree / "lib/libvgpu.so"])
 
 
-def settings(node, **how):
-    return AgentSettings(
-        node_name="n1",
-        mode="trust:hami-scheduler",
-        kubelet_plugin_dir=node.plugin_dir,
-        cdi_dir=node.cdi_dir,
-        state_dir=node.state_dir,
-        metrics_bind_address="",
-        **how,
-    )
-
-
 @pytest.mark.parametrize(("kind", "used"), [("container_file_t", "container_file_t"), ("", "")])
 def test_a_node_with_selinux_uses_the_setting_and_warns_without_it(node, tmp_path, kind, used):
     (tmp_path / "proc/self/attr").mkdir(parents=True)
     (tmp_path / "proc/self/attr/current").write_text("system_u:system_r:spc_t:s0")
     with capture_logs() as logs:
-        assert from_settings(settings(node, proc_dir=tmp_path / "proc", selinux_type=kind)).selinux_type == used
+        assert from_settings(agent_settings(node, proc_dir=tmp_path / "proc", selinux_type=kind)).selinux_type == used
     assert any("SELinux is on" in line["event"] for line in logs) is not bool(kind)
 
 
 def test_a_node_without_selinux_ignores_the_setting(node):
-    plain = settings(node, proc_dir=node.root, selinux_type="container_file_t")
+    plain = agent_settings(node, proc_dir=node.root, selinux_type="container_file_t")
     assert from_settings(plain).selinux_type == ""
 
 
@@ -179,7 +166,7 @@ def test_a_node_without_selinux_ignores_the_setting(node):
 )
 def test_a_type_or_level_that_is_none_is_refused(node, wrong):
     with pytest.raises(ValueError, match="pattern"):
-        settings(node, **wrong)
+        agent_settings(node, **wrong)
 
 
 @pytest.fixture
@@ -191,7 +178,7 @@ def run(node, monkeypatch):
     monkeypatch.setattr(process, "FileLabels", made)
 
     def start():
-        told = settings(node, selinux_type="container_file_t")
+        told = agent_settings(node, selinux_type="container_file_t")
         told = replace(from_settings(told), lease_namespace="", selinux_type=told.selinux_type)
         stop = asyncio.Event()
         return stop, asyncio.ensure_future(process.Agent(node.api, [node.vendor], told).run(stop)), attributes
