@@ -38,12 +38,13 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+NO_LIMIT: Final = 2**64 - 1
+"""NVML's value for no limit (``NVML_DEVICE_MEMORY_LIMIT_MAX``)."""
 CHECK_INTERVAL_S: Final = 60.0
 """A limit that is set is compared with the driver's at this interval."""
 _FIRST_DELAY_S: Final = 10.0
 _LAST_DELAY_S: Final = 320.0
 _UNABLE: Final = {
-    -1: "the driver, or its binding, has no limits",
     ERROR_NOT_SUPPORTED: "the driver has no limits",
     ERROR_FUNCTION_NOT_FOUND: "the driver has no limits",
     ERROR_NO_PERMISSION: "the agent may not set them; it needs the capability SYS_ADMIN",
@@ -68,8 +69,8 @@ class Share:
 def pod_bytes(shares: Iterable[Share]) -> dict[str, int]:
     """What the containers of a pod that run at the same time may have together, by card. Pure.
 
-    Init containers run one by one before the others, sidecars beside both. A card on which some container has no limit
-    is left out.
+    Init containers run one by one before the others, sidecars beside both. On a card on which some container has no
+    limit, the pod has none: `NO_LIMIT`.
 
     Example:
         >>> one, two = Share(ContainerKind.INIT, {"GPU-a": 3}), Share(ContainerKind.APP, {"GPU-a": 2})
@@ -88,7 +89,7 @@ def pod_bytes(shares: Iterable[Share]) -> dict[str, int]:
             beside.update(share.bytes_of)
         else:
             together.update(share.bytes_of)
-    return {card: size for card, size in (beside + (alone | together)).items() if card not in free}
+    return dict(beside + (alone | together)) | dict.fromkeys(free, NO_LIMIT)
 
 
 @dataclass(slots=True)
@@ -96,7 +97,7 @@ class _Pod:
     """What the agent knows of one pod.
 
     Attributes:
-        bytes_of: The wanted limit of each card.
+        bytes_of: The wanted limit of each card, or `NO_LIMIT`.
         cgroup: Its cgroup; None: not found yet.
         identity: Device and inode of the cgroup.
         confirmed: Cards on which the driver says that it holds the wanted limit.
@@ -218,20 +219,24 @@ class MemoryLimits:
         self._told.add(uid)
 
     def _ensure(self, pod: _Pod, card: str, size: int) -> None:
-        """Set a card's limit unless the driver has it, and confirm it.
+        """Set a card's limit unless the driver has it, and confirm it; for `NO_LIMIT`, lift an earlier limit.
 
         Raises:
             NvmlError: The driver refuses.
         """
         path = os.fsencode(str(pod.cgroup))
-        if self._hard_limit(card, path) != size:
+        found = self._hard_limit(card, path)
+        if found is None and size == NO_LIMIT:
+            return
+        if found != size:
             pod.confirmed.discard(card)
             handle = self._nvml.handle(card)
             with self._nvml.calling("nvmlDeviceSetMemoryLimits_v1", card) as nvml:
                 nvml.nvmlDeviceSetMemoryLimits_v1(handle, nvml.c_nvmlSetMemoryLimits_v1_t(path, 0, size))
             if self._hard_limit(card, path) != size:
                 raise NvmlError("nvmlDeviceSetMemoryLimits_v1", ERROR_UNKNOWN, "the driver keeps another limit", card)
-        pod.confirmed.add(card)
+        if size != NO_LIMIT:
+            pod.confirmed.add(card)
 
     def _hard_limit(self, card: str, path: bytes) -> int | None:
         """The limit in force in bytes; None: the driver has none for this cgroup, or no limits at all.

@@ -14,7 +14,6 @@ import contextlib
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -29,6 +28,7 @@ from hami_nvidia import modes
 from hami_nvidia.driver import DriverRoot, nvml_below
 from hami_nvidia.mps_control import PROGRAM, MissingProgramError, MpsControl, MpsError, MpsFolders, end_session
 from hami_nvidia.nvml import Nvml
+from hami_nvidia.settings import AbsolutePath  # noqa: TC001 - pydantic needs it at run time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +56,7 @@ class MpsSettings(EnvironmentSettings):
     """Folder of sockets, logs and shared memory. It has this path on the host, too."""
     driver_root: Path = Path("/")
     """The driver's root, where this process sees it. The daemon runs with it as its own root."""
-    control: Path = Path("/usr/bin") / PROGRAM
+    control: AbsolutePath = Path("/usr/bin") / PROGRAM
     """The program, below the driver's root."""
     exclusive: bool = False
     """Set each card's compute mode to EXCLUSIVE_PROCESS, so that no process can use a card beside MPS."""
@@ -87,12 +87,12 @@ class Supervisor:
         self._settings = settings
         self._control = control
         self._clock = clock
-        self._stopped = threading.Event()
+        self._stopped = False
         self._answers = True
 
     def stop(self) -> None:
-        """End the daemon, then `run`. A signal handler may call this."""
-        self._stopped.set()
+        """End the daemon, then `run`. A signal handler may call this: it takes no lock."""
+        self._stopped = True
 
     def run(self) -> None:
         """Keep the daemon running until `stop`.
@@ -106,7 +106,7 @@ class Supervisor:
             set_exclusive(Nvml(self._nvml_library))
         options = ("-f", "--multiuser-server") if self._settings.multiuser else ("-f",)
         pause = self._settings.first_pause_s
-        while not self._stopped.is_set():
+        while not self._stopped:
             began = self._clock()
             daemon = self._control.start(*options, stdin=subprocess.DEVNULL)
             log.info("MPS control daemon started", pid=daemon.pid)
@@ -115,13 +115,20 @@ class Supervisor:
                     self._watch(daemon)
             finally:
                 self._end(daemon)
-            if self._stopped.is_set():
+            if self._stopped:
                 break
             if self._clock() - began >= _STEADY_S:
                 pause = self._settings.first_pause_s
-            log.error("MPS control daemon has ended by itself", status=daemon.returncode, retry_s=pause)
-            self._stopped.wait(pause)
+            log.error("MPS control daemon has ended; starting it again", status=daemon.returncode, retry_s=pause)
+            self._waits(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    def _waits(self, seconds: float) -> bool:
+        """Wait. Returns early with False once `stop` was called."""
+        due = self._clock() + seconds
+        while not self._stopped and (left := due - self._clock()) > 0:
+            time.sleep(min(left, _POLL_S))
+        return not self._stopped
 
     def _nvml_library(self) -> str:
         root = self._settings.driver_root
@@ -143,7 +150,7 @@ class Supervisor:
         """Whether the daemon answers within its time."""
         due = self._clock() + self._settings.start_limit_s
         problem = ""
-        while daemon.poll() is None and not self._stopped.is_set():
+        while daemon.poll() is None and not self._stopped:
             try:
                 percentage = self._control.check(self._settings.answer_limit_s)
             except MpsError as error:
@@ -156,13 +163,13 @@ class Supervisor:
                 log.error("MPS control daemon does not come up; starting it again", problem=problem)
                 end_session(daemon)
                 break
-            self._stopped.wait(_POLL_S)
+            time.sleep(_POLL_S)
         return False
 
     def _watch(self, daemon: subprocess.Popen[bytes]) -> None:
         """Ask at intervals until the daemon ends or `stop` is called. Logs each change."""
         asked = self._clock()
-        while daemon.poll() is None and not self._stopped.wait(_POLL_S):
+        while daemon.poll() is None and self._waits(_POLL_S):
             if self._clock() - asked < self._settings.check_interval_s:
                 continue
             problem = ""
@@ -184,12 +191,13 @@ class Supervisor:
     def _end(self, daemon: subprocess.Popen[bytes]) -> None:
         """End the daemon and reap it. On `stop`, its clients get their time first."""
         limit_s = self._settings.quit_limit_s
-        if daemon.poll() is None and self._stopped.is_set():
+        if daemon.poll() is None and self._stopped:
             log.info("ending the MPS control daemon", clients_get_s=limit_s)
+            due = self._clock() + limit_s + self._settings.answer_limit_s
             with contextlib.suppress(MpsError):
                 self._control.ask(f"quit -t {limit_s}", limit_s + self._settings.answer_limit_s)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                daemon.wait(limit_s + self._settings.answer_limit_s)
+                daemon.wait(max(due - self._clock(), 0.0))
         if daemon.poll() is None:
             log.warning("MPS control daemon is killed", pid=daemon.pid)
             end_session(daemon)

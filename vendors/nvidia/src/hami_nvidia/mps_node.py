@@ -16,6 +16,7 @@ from hami_interpose.limits import CorePolicy, Mode
 from hami_core import DeviceError, Mount
 from hami_core.vendorkit.node import VGPU_ROOT
 from hami_nvidia.mps_control import IS_ALIVE, PIPE_DIRECTORY, MissingProgramError, MpsError, percentage_of
+from hami_nvidia.nvml import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,6 @@ SHM_IN_CONTAINER: Final = "/dev/shm"  # noqa: S108 - CUDA's fixed path
 _ANSWER_LIMIT_S: Final = 2.0
 _FAILURES: Final = 2
 """Failed questions in a row after which the daemon counts as gone. One answer is enough for the opposite."""
-_MIB: Final = 1 << 20
 _FIX: Final = "administrator: run it, with the chart by devicePlugin.mps.enabled, and see its log"
 
 
@@ -152,7 +152,7 @@ def client_limits(limits: Limits | None) -> dict[str, str]:
     """
     if limits is None or limits.mode is not Mode.ENFORCE:
         return {}
-    memory = [f"{i}={max(d.physical_bytes // _MIB, 1)}M" for i, d in enumerate(limits.devices) if d.physical_bytes]
+    memory = [f"{i}={max(d.physical_bytes // MIB, 1)}M" for i, d in enumerate(limits.devices) if d.physical_bytes]
     found = {MEMORY_LIMIT: ",".join(memory)} if memory else {}
     cores = [device.cores for device in limits.devices]
     if limits.core_policy is not CorePolicy.DISABLE and all(0 < percent < 100 for percent in cores):

@@ -84,6 +84,7 @@ class NvidiaNode(Nvidia):
         super().__init__()
         self.settings = settings or NodeSettings.from_environment()
         self._places: Places | None = None
+        self._reported: tuple[Places, str] | None = None
         self._extras = ExtraDevices(self.settings)
         self.nvml = Nvml(self._nvml_library)
         self.options = self._selected = NodeOptions()
@@ -124,9 +125,12 @@ class NvidiaNode(Nvidia):
             found = self.settings.nvml_library or driver_files.nvml_below(places.root)
         except DeviceError as error:
             raise NvmlError("dlopen", -1, str(error)) from error
-        log.info("the driver's root", root=str(places.root.host), seen=str(places.root.here), dev=str(places.dev.host))
-        if not found and places.root.here != Path("/"):
-            log.warning("no libnvidia-ml.so.1 below the driver's root; trying it by name", root=str(places.root.here))
+        if (places, found) != self._reported:
+            self._reported = places, found
+            root = places.root
+            log.info("the driver's root", root=str(root.host), seen=str(root.here), dev=str(places.dev.host))
+            if not found and root.here != Path("/"):
+                log.warning("no libnvidia-ml.so.1 below the driver's root; trying it by name", root=str(root.here))
         return found
 
     @property
@@ -334,7 +338,7 @@ class NvidiaNode(Nvidia):
                 slot = NativeSlot(card.uuid, edits, healthy, device.numa if numa else -1)
                 found.setdefault(resource, {})[part.instance.uuid] = slot
         except DeviceError as error:
-            log.warning("MIG instances can't be offered without the driver's files", error=str(error))
+            log.warning("MIG instances can't be offered", error=str(error))
             return {}
         return found
 
@@ -473,12 +477,15 @@ class NvidiaNode(Nvidia):
         """What a container has of each card, and whether its limits are enforced."""
         if any(piece.mig_profile for piece in slices):
             return tuple(Held(piece.device_id, instance=True) for piece in slices)
+        # In the order that `allocate` gives the cards, so that all metrics number them alike.
+        order = {uuid: card.index for uuid, card in self._cards.items()}
+        by_card = tuple(sorted(slices_by_device(slices).values(), key=lambda s: order.get(s.device_id, len(order))))
         try:
-            limits = self._limits(tuple(slices_by_device(slices).values()), container)
+            limits = self._limits(by_card, container)
         except RequestError:
             return ()  # allocate refused this container
         if limits is None:
-            return tuple(Held(piece.device_id, whole=True) for piece in slices)
+            return tuple(Held(piece.device_id, whole=True) for piece in by_card)
         enforced = limits.mode is Mode.ENFORCE
         # With memory above the card's, a part of a slice lies in the host: the interposer decides which.
         scaled = self.options.memory_scaling > 1

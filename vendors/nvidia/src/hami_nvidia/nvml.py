@@ -169,7 +169,9 @@ class Nvml:
             raise NvmlError(call, int(error.value), str(error), card) from error
         except module.NVMLLibraryMismatchError as error:  # the driver is older than this version of the function
             raise NvmlError(call, ERROR_FUNCTION_NOT_FOUND, "unknown to this driver", card) from error
-        except (OSError, AttributeError, UnicodeDecodeError, ValueError) as error:
+        except AttributeError as error:  # the binding is older
+            raise NvmlError(call, ERROR_FUNCTION_NOT_FOUND, f"unknown to this nvidia-ml-py: {error}", card) from error
+        except (OSError, UnicodeDecodeError, ValueError) as error:
             raise NvmlError(call, -1, f"{type(error).__name__}: {error}", card) from error
 
     def _open(self) -> ModuleType:

@@ -62,6 +62,15 @@ DriverRootPath = Annotated[Path, AfterValidator(_check_driver_root)]
 """An absolute path, or ``auto``."""
 
 
+def _check_absolute(path: Path) -> Path:
+    if path.is_absolute():
+        return path
+    raise ValueError(f"{str(path)!r} is no absolute path")
+
+
+AbsolutePath = Annotated[Path, AfterValidator(_check_absolute)]
+
+
 class NodeSettings(EnvironmentSettings):
     """The administrator's settings for this node.
 
@@ -135,7 +144,7 @@ class NodeSettings(EnvironmentSettings):
     """nvidia-cuda-mps-control; None: in usr/bin below the driver's root."""
     feature_labels: bool = False
     """Label the node as NVIDIA's GPU feature discovery does, unless that runs here."""
-    nvidia_dev_root: Path | None = Field(default=None, validation_alias=AliasChoices("NVIDIA_DEV_ROOT"))
+    nvidia_dev_root: AbsolutePath | None = Field(default=None, validation_alias="NVIDIA_DEV_ROOT")
     """HAMi's form of dev_root: the folder in which ``dev`` lies; None: as the driver's root has it."""
     device_list_strategy: Annotated[tuple[ListStrategy, ...], NoDecode] = Field(
         default=(), validation_alias=AliasChoices("HAMI_NVIDIA_DEVICE_LIST_STRATEGY", "DEVICE_LIST_STRATEGY")

@@ -168,6 +168,18 @@ def test_a_pods_cgroup_that_comes_late_is_limited(bed, misc):
     assert bed.limit(folder) == 1000
 
 
+def test_limit_is_lifted_when_a_container_of_the_pod_has_none(bed, backend):
+    """The kubelet asks for a pod's containers one after the other, and the agent may look in between."""
+    folder = bed.run("init", mib=900, pod="uid-p", kind=ContainerKind.INIT)
+    bed.tend()
+    assert bed.limit(folder) == 900
+    bed.run("main", pod="uid-p")
+    bed.refs["main"] = ContainerRef("uid-p", "default", "uid-p", "main", ContainerKind.APP, whole_devices=True)
+    bed.tend()
+    assert bed.limit(folder) is None
+    assert bed.mechanisms() == {"init": "interposer", "main": "whole"}
+
+
 def test_containers_of_a_pod_share_what_they_may_have_together(bed, backend):
     """Init containers run before the others, sidecars beside both."""
     folder = bed.run("main", mib=1000, pod="uid-p")
@@ -239,11 +251,12 @@ def test_links_are_not_followed(bed, misc):
     assert bed.limit(folder) is None
 
 
-def test_what_needs_no_limit_of_the_driver(bed, misc, monkeypatch):
-    bed.run("whole", mib=81920)
+def test_what_needs_no_limit_of_the_driver(bed, misc):
+    whole = bed.run("whole", mib=81920)
     bed.refs["whole"] = ContainerRef("uid-whole", "default", "w", "whole", ContainerKind.APP, whole_devices=True)
-    bed.run("part", card=1, mib=9728, mig_profile="1g.10gb")
+    part = bed.run("part", card=1, mib=9728, mig_profile="1g.10gb")
     bed.tend()
+    assert (bed.limit(whole), bed.limit(part, 1)) == (None, None)
     assert bed.mechanisms() == {"whole": "whole", "part": "mig"}
 
 

@@ -107,15 +107,15 @@ def test_a_killed_daemon_is_started_again(supervise, mps):
         os.kill(first, signal.SIGKILL)
         supervisor.answers(2)
         assert mps.pid() != first
-        (ended,) = supervisor.events("ended by itself")
+        (ended,) = supervisor.events("starting it again")
         assert ended["status"] == -signal.SIGKILL
 
 
 def test_a_daemon_that_fails_is_tried_with_growing_pauses(supervise, mps):
     mps.fault("fails")
     with supervise() as supervisor:
-        supervisor.until(lambda: len(supervisor.events("ended by itself")) >= 3)
-        assert [line["retry_s"] for line in supervisor.events("ended by itself")][:3] == [0.1, 0.2, 0.4]
+        supervisor.until(lambda: len(supervisor.events("starting it again")) >= 3)
+        assert [line["retry_s"] for line in supervisor.events("starting it again")][:3] == [0.1, 0.2, 0.4]
         mps.fault("")
         supervisor.answers()
         assert "Failed to start" in supervisor.file.read_text(), "the daemon's own words are in the log"
@@ -156,7 +156,7 @@ def test_quit_has_a_time_limit(supervise, mps, fault, status):
 def test_sigterm_ends_a_supervisor_that_pauses(supervise, mps):
     mps.fault("fails")
     with supervise(FIRST_PAUSE_S=50) as supervisor:
-        supervisor.until(lambda: supervisor.events("ended by itself"))
+        supervisor.until(lambda: supervisor.events("starting it again"))
         assert supervisor.stop() == 0
 
 
@@ -165,7 +165,7 @@ def test_a_second_supervisor_does_not_harm_the_first(supervise, mps):
         supervisor.answers()
         before = mps.pid()
         second = Supervised(mps)
-        second.until(lambda: second.events("ended by itself"))
+        second.until(lambda: second.events("starting it again"))
         second.process.kill()
         second.process.wait()
         assert mps.pid() == before
