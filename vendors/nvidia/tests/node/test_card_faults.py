@@ -351,6 +351,7 @@ def test_an_error_of_one_partitioned_card_leaves_the_others_as_they_are(parted, 
     _, state = cards
     made, hits = parted(), 0
     whole, nodes, there = made.observe(), life(made), instances(made)
+    assert all(nodes.values()), "a container gets no instance even without an error"
     for code in CODES:
         arrive(made)
         state.inject(sim.Fault(call, code, device=BROKEN))

@@ -179,6 +179,7 @@ def test_a_storm_of_events_hides_no_event_of_another_card(watched, state):
         state.xid(1, 48)
         assert healthy(watch, uuids) == [False, False]
     told = [entry for entry in logs if entry["event"] == "XID of a card"]
+    assert {entry["xid"] for entry in told} == {31, 48, 79}
     assert len(told) <= 2 + 1 + now[0] / LOG_EVERY_S
     assert set(watch.counts) == {(uuids[0], 31), (uuids[0], 79), (uuids[1], 48)}
     assert sum(entry["new"] for entry in told if entry["xid"] == 31) <= watch.counts[uuids[0], 31]
