@@ -10,7 +10,8 @@ import structlog
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from hami_core.errors import HamiError
-from hami_core.http.metrics import metrics_route, no_token
+from hami_core.http.metrics import metrics_route
+from hami_core.http.token import no_token
 from hami_core.observe import metrics as tables
 from hami_core.observe.exposition import spelling
 

@@ -16,8 +16,7 @@ from hami_core.agent import selinux
 from hami_core.agent.authority import Mode, Policy
 from hami_core.agent.keyfiles import KeyFiles
 from hami_core.agent.mounted import mounted_paths
-from hami_core.http.metrics import no_token
-from hami_core.http.token import TokenFile
+from hami_core.http.token import TokenFile, no_token
 from hami_core.model import NodeContext
 
 if TYPE_CHECKING:

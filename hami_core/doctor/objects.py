@@ -60,11 +60,19 @@ class Volume(Object, frozen=True, gc=False):
     host_path: HostPathSource | None = None
 
 
+class ContainerPort(Object, frozen=True, gc=False):
+    """A port that a container listens on."""
+
+    name: str = ""
+    container_port: int = 0
+
+
 class Container(objects.Container, frozen=True, gc=False):
-    """A container with its command line."""
+    """A container with its command line and ports."""
 
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
+    ports: tuple[ContainerPort, ...] = ()
 
 
 class PodSpec(Object, frozen=True, gc=False):

@@ -1,18 +1,51 @@
-"""A bearer token in a file. It is read again when the file changes, as a mounted Secret's does."""
+"""A token in a file, and handlers that need it. The file is read again when it changes, as a mounted Secret's does."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import hmac
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from hami_core.documents import read_text
 from hami_core.errors import ConfigError
+from hami_core.http.serve import Request, Response, text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from hami_core.http.serve import Handler
+
 log = structlog.get_logger(__name__)
+
+TOKEN_HEADER: Final = "X-HAMI-Token"  # noqa: S105 - a name
+"""May carry the token in place of ``Authorization``, which the API server's proxy to pods does not pass on."""
+
+
+def no_token() -> str:
+    """The empty token: every request is answered."""
+    return ""
+
+
+def guarded(handler: Handler, token: Callable[[], str]) -> Handler:
+    """The handler, for requests with the token; every other request gets 401.
+
+    Args:
+        handler: The handler.
+        token: Called at each request; returns the token that the request must carry, as ``Authorization: Bearer`` or in
+            `TOKEN_HEADER`. Empty: none is needed.
+    """
+
+    async def checked(request: Request) -> Response:
+        wanted = token()
+        own = request.headers.get(TOKEN_HEADER.lower())
+        given = request.headers.get("authorization", "") if own is None else f"Bearer {own}"
+        if wanted and not hmac.compare_digest(given.encode(), f"Bearer {wanted}".encode()):
+            return text(401, "send the bearer token that the setting metrics_token_file names\n")
+        return await handler(request)
+
+    return checked
 
 
 class TokenFile:

@@ -30,7 +30,7 @@ from hami_core.kube.port import PODS, ApiError, NotSentError, Page, Resource, Wa
 from hami_core.kube.throttle import Throttle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 
     from aiohttp.abc import AbstractStreamWriter
 
@@ -44,6 +44,7 @@ REQUEST_TIMEOUT_S: Final = 10.0
 """Default deadline of a call; a list gets three times as much."""
 MAX_WATCH_LINE_BYTES: Final = 16 * 2**20
 """Longest event of a watch (an object in etcd has at most 1.5 MiB)."""
+_SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _NAME_A_KUBECONFIG: Final = "set KUBECONFIG or --kubeconfig to a readable kubeconfig file"
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -191,6 +192,22 @@ class OfficialKubeApi:
                 raise NotSentError(f"bind {path}", 0, "not sent: it was too late", reason="TooLate") from error
             raise
 
+    async def call_pod(
+        self,
+        pod: str,
+        namespace: str,
+        port: int,
+        path: str,
+        *,
+        query: Mapping[str, str | Sequence[str]] | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """GET or POST by ``pods/proxy``."""
+        whole = f"{PODS.path(f'http:{pod}:{port}', namespace, 'proxy')}/{path.lstrip('/')}"
+        method = "GET" if body is None else "POST"
+        return await self._call("call", method, whole, query=query, body=body, headers=headers)
+
     async def server_version(self) -> Mapping[str, str]:
         """``/version``."""
         body = await self._call("get", "GET", "/version")
@@ -210,9 +227,10 @@ class OfficialKubeApi:
         method: str,
         path: str,
         *,
-        query: Mapping[str, str] | None = None,
+        query: Mapping[str, str | Sequence[str]] | None = None,
         body: bytes | _Guarded | None = None,
         content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
         patience: float = 1.0,
     ) -> bytes:
         verb = f"{action} {path}"
@@ -220,7 +238,7 @@ class OfficialKubeApi:
         if self._throttle is not None and action != "bind":
             await self._throttle.wait()
         async with self._request(
-            verb, method, path, query=query, body=body, content_type=content_type, limits=timeout
+            verb, method, path, query=query, body=body, content_type=content_type, headers=headers, limits=timeout
         ) as response:
             await _raise_for_status(verb, response)
             with _transport_errors(verb):
@@ -234,21 +252,22 @@ class OfficialKubeApi:
         path: str,
         *,
         limits: aiohttp.ClientTimeout,
-        query: Mapping[str, str] | None = None,
+        query: Mapping[str, str | Sequence[str]] | None = None,
         body: bytes | _Guarded | None = None,
         content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        headers = {"Accept": "application/json"}
+        sent = {"Accept": "application/json", **(headers or {})}
         if body is not None:
-            headers["Content-Type"] = content_type
+            sent["Content-Type"] = content_type
         with _transport_errors(verb):
-            headers.update(await self._authorization())
+            sent.update(await self._authorization())
             response = await self._session.request(
                 method,
                 self._base + path,
                 params=query,
                 data=body,
-                headers=headers,
+                headers=sent,
                 timeout=limits,
                 server_hostname=self._configuration.tls_server_name or None,
             )
@@ -320,6 +339,30 @@ async def connect(
     )
     throttle = Throttle(qps, burst) if qps else None
     return OfficialKubeApi(configuration, session, refresher, timeout_s=timeout_s, throttle=throttle)
+
+
+def own_namespace(kubeconfig: Path | str | None = None, context: str | None = None) -> str:
+    """The namespace that kubectl would use: the context's, or the service account's; ``default`` if neither names one.
+
+    Args:
+        kubeconfig: As in `connect`.
+        context: As in `connect`.
+
+    Raises:
+        ConfigError: The kubeconfig can't be read.
+    """
+    source = _configuration_source(kubeconfig)
+    if source is None:
+        try:
+            return (_SERVICE_ACCOUNT / "namespace").read_text().strip() or "default"
+        except OSError:
+            return "default"
+    _check_kubeconfig(source)
+    content = load_mapping(read_text(source), str(source))
+    wanted = context or content.get("current-context")
+    entries = (entry for entry in content["contexts"] if isinstance(entry, dict) and entry.get("name") == wanted)
+    found = next((entry.get("context") for entry in entries), None)
+    return str(found.get("namespace") or "default") if isinstance(found, dict) else "default"
 
 
 def _check_kubeconfig(file: Path) -> None:

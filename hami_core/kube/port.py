@@ -21,7 +21,7 @@ from hami_core.kube.objects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from hami_core.kube.objects import Binding
     from hami_core.kube.patch import Patch
@@ -206,6 +206,24 @@ class KubeApi(Protocol):
         Args:
             binding: The Binding.
             may_send: Called right before the bytes leave this process; if it returns False, `NotSentError` is raised.
+        """
+        ...
+
+    async def call_pod(
+        self,
+        pod: str,
+        namespace: str,
+        port: int,
+        path: str,
+        *,
+        query: Mapping[str, str | Sequence[str]] | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """The body of a pod's HTTP answer, through ``pods/proxy``: GET, or with a ``body`` POST.
+
+        The API server checks the caller's right to get or create ``pods/proxy``, and passes ``Authorization`` on to
+        nobody. An error status of the pod raises `ApiError`, as one of the API server does.
         """
         ...
 

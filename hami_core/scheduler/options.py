@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hami_core.errors import ConfigError
-from hami_core.http.metrics import no_token
 from hami_core.http.serve import BODY_LIMIT
 from hami_core.http.tls import TlsFiles
-from hami_core.http.token import TokenFile
+from hami_core.http.token import TokenFile, no_token
 from hami_core.kube.lease import LeaseElector, LeaseFollower
 from hami_core.policies import PolicyDefaults
 from hami_core.scheduler.credentials.ring import Times

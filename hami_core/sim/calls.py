@@ -40,6 +40,8 @@ class Call:
     sub: str
     path: str = ""
     """Plural in the path, if it is another name for the resource: ``bindings``."""
+    rest: str = ""
+    """The path at the pod, of ``pods/proxy``."""
 
     @property
     def key(self) -> tuple[Resource, str, str]:
@@ -76,7 +78,8 @@ def parse(request: web.Request) -> Call:
     if plural == "bindings" and not group:
         plural, sub, path = "pods", "binding", plural
     resource = BY_PATH.get((group, version, plural))
-    if resource is None or len(rest) > 3:
+    proxied = plural == "pods" and sub == "proxy"
+    if resource is None or (len(rest) > 3 and not proxied):
         raise unserved()
     verb = _VERBS.get(request.method)
     if verb is None:
@@ -86,7 +89,7 @@ def parse(request: web.Request) -> Call:
     if not name and verb in {"get", "delete"}:
         watching = request.query.get("watch") in {"true", "1"}
         verb = {"get": "watch" if watching else "list", "delete": "deletecollection"}[verb]
-    return Call(verb, resource, namespace, name, sub, path)
+    return Call(verb, resource, namespace, name, sub, path, "/".join(rest[3:]))
 
 
 def wants_table(request: web.Request) -> bool:

@@ -15,6 +15,7 @@ the connection without serving the request."""
 ACTIONS: Final = get_args(Action)
 
 _REASONS = {
+    403: "Forbidden",
     409: "Conflict",
     410: "Expired",
     429: "TooManyRequests",

@@ -1,4 +1,4 @@
-"""Subresources of pods that the API server passes on to the pod's kubelet: logs and exec."""
+"""Subresources of pods that the API server passes on to the pod's kubelet or to the pod: logs, exec and proxy."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 _UNSERVED = {
     "attach": "use kubectl logs -f or kubectl exec",
     "portforward": "containers share the host's network, so connect to their ports on 127.0.0.1",
-    "proxy": "containers share the host's network, so connect to their ports on 127.0.0.1",
 }
 """What answers 501, and what to do in its place."""
-SUBRESOURCES = {"exec", "log", *_UNSERVED}
+SUBRESOURCES = {"exec", "log", "proxy", *_UNSERVED}
+_NOT_PASSED_ON = {"authorization", "connection", "content-length", "host", "transfer-encoding"}
+"""Headers that the proxy to pods leaves out."""
 
 
 async def answer(session: aiohttp.ClientSession, store: Store, request: web.Request, call: Call) -> web.StreamResponse:
@@ -32,6 +33,8 @@ async def answer(session: aiohttp.ClientSession, store: Store, request: web.Requ
     """
     if call.sub in _UNSERVED:
         raise unserved_part(f"pods/{call.sub}", _UNSERVED[call.sub])
+    if call.sub == "proxy":
+        return await _proxy(session, store, request, call)
     pod = store.get(PODS, call.namespace, call.name)
     if pod is None:
         raise not_found(PODS, call.name)
@@ -60,6 +63,33 @@ def _address(store: Store, request: web.Request, pod: Object, what: str) -> str:
         raise bad_request(f"a container name must be specified for pod {meta['name']}, choose one of: {names}")
     port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
     return f"http://127.0.0.1:{port}/{what}/{meta['namespace']}/{meta['name']}/{container}"
+
+
+async def _proxy(session: aiohttp.ClientSession, store: Store, request: web.Request, call: Call) -> web.Response:
+    """Passes an HTTP request on to a port of a pod, which is on this machine."""
+    scheme, name, port = (
+        call.name.split(":") if call.name.count(":") == 2 else ("http", *f"{call.name}:".split(":")[:2])
+    )
+    pod = store.get(PODS, call.namespace, name)
+    if pod is None:
+        raise not_found(PODS, name)
+    if scheme != "http":
+        raise unserved_part(f"pods/proxy by {scheme}", "use http")
+    ports = [p["containerPort"] for c in pod["spec"]["containers"] for p in c.get("ports") or []]
+    port = port or str(next(iter(ports), ""))
+    if not port.isdecimal():
+        raise bad_request(f"no port of pod {name} is named: write http:{name}:PORT")
+    headers = {key: value for key, value in request.headers.items() if key.lower() not in _NOT_PASSED_ON}
+    url = f"http://127.0.0.1:{port}/{call.rest}"
+    try:
+        asked = session.request(
+            request.method, url, params=request.query, data=await request.read() or None, headers=headers
+        )
+        async with asked as found:
+            body = await found.read()
+            return web.Response(status=found.status, body=body, content_type=found.content_type)
+    except aiohttp.ClientError as error:
+        raise ApiError(503, "ServiceUnavailable", f"error trying to reach service: {error}") from error
 
 
 async def _log(session: aiohttp.ClientSession, request: web.Request, url: str) -> web.StreamResponse:

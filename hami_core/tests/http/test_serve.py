@@ -175,6 +175,14 @@ async def test_metrics_need_their_token():
         url = f"http://{server.addresses[0]}/metrics"
         async with session.get(url) as response:
             assert response.status == 401
-        async with session.get(url, headers={"Authorization": "Bearer s"}) as response:
-            assert response.status == 200
-            assert "hami_test_total 1.0" in await response.text()
+        for headers in (
+            {"Authorization": "Bearer s"},
+            {"X-HAMI-Token": "s"},
+            {"X-HAMI-Token": "s", "Authorization": "B"},
+        ):
+            async with session.get(url, headers=headers) as response:
+                assert response.status == 200
+                assert "hami_test_total 1.0" in await response.text()
+        for headers in ({"Authorization": "s"}, {"X-HAMI-Token": "Bearer s"}, {"X-HAMI-Token": ""}):
+            async with session.get(url, headers=headers) as response:
+                assert response.status == 401

@@ -815,6 +815,7 @@ GRANTED = {
         "pods": "list watch patch delete", "nodes": "list watch patch", "events": "create patch",
     },
     "Role/hami-device-plugin": {"leases": "get create patch"},
+    "Role/hami-scheduler-view": {"pods": "list", "pods/proxy": "get create"},
 }  # fmt: skip
 
 
@@ -829,6 +830,15 @@ def test_roles_grant_what_is_used_and_nothing_else():
                 rights[resource + name] = " ".join(rule["verbs"])
     assert found == GRANTED
     assert "*" not in json.dumps([objects[key]["rules"] for key in GRANTED])
+
+
+def test_view_role_is_bound_to_the_subjects_of_the_values_only():
+    objects = made()
+    assert "RoleBinding/hami-scheduler-view" not in objects
+    group = {"kind": "Group", "name": "platform", "apiGroup": "rbac.authorization.k8s.io"}
+    bound = made(values={"viewRole": {"subjects": [group]}})["RoleBinding/hami-scheduler-view"]
+    assert (bound["roleRef"]["name"], bound["subjects"]) == ("hami-scheduler-view", [group])
+    assert "Role/hami-scheduler-view" not in made("viewRole.enabled=false")
 
 
 AGENT = {"name": "far", "vendor": "far", "resourceNames": ["far.example/npu"], "image": {"repository": "far/agent"}}
