@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,12 @@ from hami_core.policies import PolicyDefaults
 from hami_core.wire import reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from hami_core.inventory.names import RawNames
     from hami_core.inventory.outcome import FilterOutcome
     from hami_core.model import Device, DeviceUsage, NodeFacts, PodRequest, Reason, VendorRules
+    from hami_core.placement.card import Card
 
 
 class Inventory:
@@ -207,11 +209,11 @@ class Inventory:
             WireError: Raw names are not a JSON array of strings.
         """
         self.release_hold(request.uid)
-        return self._search.run(Plan(request, self.rules, self.defaults), nodes, limit, self.quota)
+        return self._search.run(self.plan(request), nodes, limit, self.quota)
 
     def fits(self, request: PodRequest) -> bool:
         """Whether a pod fits on any registered node. Changes nothing."""
-        return self._search.fits(Plan(request, self.rules, self.defaults), self.quota)
+        return self._search.fits(self.plan(request), self.quota)
 
     def simulate(
         self,
@@ -246,30 +248,105 @@ class Inventory:
             container. A node on which the pod fits has no reasons.
         """
         names = [node] if node is not None else self.node_names()
-        return [reason for name in names for reason in self._explain_node(request, name).reasons]
+        return [reason for name in names for reason in self.explanation(request, name).reasons]
 
     def explain_text(self, request: PodRequest, node: str | None = None) -> str:
         """`explain` in sentences: ``needs 30000 MiB on one card; of n1's 8 cards the freest has 12000 MiB free``."""
         names = [node] if node is not None else self.node_names()
-        return explaining.text([self._explain_node(request, name) for name in names])
+        return explaining.text([self.explanation(request, name) for name in names])
 
-    def _explain_node(self, request: PodRequest, name: str) -> explaining.Explanation:
-        node = self._nodes.get(name)
-        if node is None:
-            return explaining.of_node(name, reasons.NODE_UNREGISTERED)
-        if node.closed:
-            return explaining.of_node(name, reasons.NODE_USAGE_UNAVAILABLE)
-        if bar := node.bar(request.families):
-            return explaining.of_node(name, bar)
+    def explanation(self, request: PodRequest, name: str) -> explaining.Explanation:
+        """`explain` for one node, as a whole."""
+        node = self._open_node(name, request.families)
+        if isinstance(node, str):
+            return explaining.of_node(name, node)
+        plan = self.plan(request)
+        with self._without(request.uid):
+            return explaining.explain(name, self._cards(node, request.families, {request.uid}), plan, self.quota)
+
+    def try_place(
+        self,
+        request: PodRequest,
+        name: str,
+        *,
+        without: Collection[str] = (),
+        offered: Collection[str] = (),
+        quota: bool = True,
+    ) -> Allocation | Rejection:
+        """Place a pod on a node as things might be. Changes nothing.
+
+        Args:
+            request: The pod's effective request. What the pod itself holds does not count.
+            name: The node.
+            without: UIDs of pods as if they had ended.
+            offered: Ids of devices as if they were healthy and not cordoned.
+            quota: Whether the namespace's quota counts.
+        """
+        node = self._open_node(name, request.families)
+        if isinstance(node, str):
+            return Rejection(name, word=node)
+        gone = {request.uid, *without}
+        cards = self._cards(node, request.families, gone)
+        for card in (card for row in cards.values() for card in row if card.device.id in offered):
+            card.device = replace(card.device, healthy=True, cordoned=False, not_offered="")
+            card.frozen = None
+        with self._without(*gone):
+            return place(name, cards, self.plan(request), self.quota if quota else None)
+
+    def rank(self, request: PodRequest, *, limit: int) -> FilterOutcome:
+        """`filter` over all registered nodes, which leaves the pod's own hold."""
         own = self._ledger.holds.get(request.uid)
         if own is not None:
             self._drop(own)
         try:
-            plan = Plan(request, self.rules, self.defaults)
-            return explaining.explain(name, node.cards(request.families), plan, self.quota)
+            outcome = self._search.run(self.plan(request), self.node_names(), limit, self.quota)
+            outcome.refused.by_reason()
         finally:
             if own is not None:
                 self._put(own)
+        return outcome
+
+    def plan(self, request: PodRequest) -> Plan:
+        """The request with the rules and policies that it is placed by."""
+        return Plan(request, self.rules, self.defaults)
+
+    def entries_on(self, node: str) -> Iterator[tuple[Booking, float | None]]:
+        """Bookings on a node, and holds with the time when they end."""
+        return ((entry.booking, entry.until) for entry in self._ledger.on(node))
+
+    def _open_node(self, name: str, words: Sequence[str]) -> Node | str:
+        """The node, or why it gives no new pod devices of these families."""
+        node = self._nodes.get(name)
+        if node is None:
+            return reasons.NODE_UNREGISTERED
+        if node.closed:
+            return reasons.NODE_USAGE_UNAVAILABLE
+        return node.bar(words) or node
+
+    def _cards(self, node: Node, words: Sequence[str], gone: Collection[str]) -> dict[str, list[Card]]:
+        """Fresh cards of a node, as if these pods had ended."""
+        entries = self._ledger.on(node.facts.name)
+        if all(entry.booking.uid not in gone for entry in entries):
+            return node.cards(words)
+        fresh = {word: node.families[word].empty() for word in words if word in node.families}
+        for entry in entries:
+            for use in entry.uses if entry.booking.uid not in gone else ():
+                if use.family in fresh:
+                    fresh[use.family].apply(use, entry.pod, 1, keeps_off=entry.keeps_off)
+        return {word: family.cards() for word, family in fresh.items()}
+
+    @contextmanager
+    def _without(self, *uids: str) -> Iterator[None]:
+        """Within the context, these pods do not count against their namespaces' quotas."""
+        found = (self._ledger.bookings.get(uid) or self._ledger.holds.get(uid) for uid in uids)
+        gone = [entry for entry in found if entry is not None]
+        for entry in gone:
+            self._count_quota(entry, -1)
+        try:
+            yield
+        finally:
+            for entry in gone:
+                self._count_quota(entry, 1)
 
     # --- holds and bookings ------------------------------------------------------------------------------------
 
@@ -423,14 +500,10 @@ class Inventory:
         return True
 
     def _place(self, request: PodRequest, name: str) -> Allocation | Rejection:
-        node = self._nodes.get(name)
-        if node is None:
-            return Rejection(name, word=reasons.NODE_UNREGISTERED)
-        if node.closed:
-            return Rejection(name, word=reasons.NODE_USAGE_UNAVAILABLE)
-        if bar := node.bar(request.families):
-            return Rejection(name, word=bar)
-        return place(name, node.cards(request.families), Plan(request, self.rules, self.defaults), self.quota)
+        node = self._open_node(name, request.families)
+        if isinstance(node, str):
+            return Rejection(name, word=node)
+        return place(name, node.cards(request.families), self.plan(request), self.quota)
 
     def _entry(self, booking: Booking, *, init_done: bool = False) -> Entry:
         taken = uses(booking.allocation.containers, init_done=init_done, keep_slices=self._keeping_slices)
@@ -445,10 +518,13 @@ class Inventory:
         self._ledger.drop(entry)
         self._count(entry, -1)
 
-    def _count(self, entry: Entry, sign: int) -> None:
+    def _count_quota(self, entry: Entry, sign: int) -> None:
         for word, amounts in amounts_by_family(entry.uses).items():
             memory, cores, devices = amounts
             self.quota.add(entry.booking.namespace, word, sign * memory, sign * cores, sign * devices)
+
+    def _count(self, entry: Entry, sign: int) -> None:
+        self._count_quota(entry, sign)
         self._changed.add(entry.booking.allocation.node)
         node = self._nodes.get(entry.booking.allocation.node)
         if node is None:

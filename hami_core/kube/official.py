@@ -142,9 +142,10 @@ class OfficialKubeApi:
         decoded: T = decode(resource.type, body, f"get {resource.plural} {name}")
         return decoded
 
-    async def create(self, resource: Resource[T], body: object, namespace: str = "") -> T:
+    async def create(self, resource: Resource[T], body: object, namespace: str = "", *, dry_run: bool = False) -> T:
         """A new object."""
-        answer = await self._call("create", "POST", resource.path(namespace=namespace), body=_encode(body))
+        path, query = resource.path(namespace=namespace), {"dryRun": "All"} if dry_run else None
+        answer = await self._call("create", "POST", path, query=query, body=_encode(body))
         decoded: T = decode(resource.type, answer, f"create {resource.plural}")
         return decoded
 

@@ -178,8 +178,8 @@ class KubeApi(Protocol):
         """Read one object; status 404 if it does not exist."""
         ...
 
-    async def create(self, resource: Resource[T], body: object, namespace: str = "") -> T:
-        """Create an object; status 409 if it exists."""
+    async def create(self, resource: Resource[T], body: object, namespace: str = "", *, dry_run: bool = False) -> T:
+        """Create an object; status 409 if it exists. ``dry_run``: only admit and check it."""
         ...
 
     async def patch(

@@ -88,7 +88,7 @@ def explain(node: str, cards: Mapping[str, Sequence[Card]], plan: Plan, quota: Q
     where = f"node {node}, container {placed.container}"
     if placed.word:
         found = Reason(placed.word, "", ask.request.count, len(family), where)
-        return Explanation(node, placed.container, _needs_text(ask), (found,), len(family), family=placed.family)
+        return Explanation(node, placed.container, needs(ask), (found,), len(family), family=placed.family)
     by_quota = None
     if quota is not None and reasons.QUOTA_NOT_FIT in placed.counts:
         by_quota = _quota_reason(plan, ask, quota, max(card.device.usable_mib for card in family))
@@ -101,9 +101,7 @@ def explain(node: str, cards: Mapping[str, Sequence[Card]], plan: Plan, quota: Q
         alone = frozenset(card.device.id for card, answer in pairs if isinstance(answer, Slice))
         refused_combination = RefusedCombination(alone, ask.request.count, _reason_text(placed.combination))
     earlier = [card.usage() for card in family] != before.get(placed.family, [])
-    return Explanation(
-        node, placed.container, _needs_text(ask), by_card, len(family), told, refused_combination, earlier
-    )
+    return Explanation(node, placed.container, needs(ask), by_card, len(family), told, refused_combination, earlier)
 
 
 def text(explanations: Sequence[Explanation]) -> str:
@@ -119,6 +117,11 @@ def text(explanations: Sequence[Explanation]) -> str:
             subject = f"container {one.container} needs {one.needs}; " if one.container else ""
             sentences.setdefault(subject, []).append(one)
     return "\n".join(subject + _sentence(group) for subject, group in sentences.items())
+
+
+def why(explanation: Explanation) -> str:
+    """The sentence of `text` for one node, without the container and what it needs; empty: the pod fits."""
+    return _sentence([explanation]) if explanation.reasons else ""
 
 
 def of_nodes(names: Sequence[str], word: str) -> str:
@@ -269,7 +272,8 @@ def _frequent_causes(group: Sequence[Reason]) -> dict[str, int]:
     return dict(causes.most_common(MAX_CAUSES))
 
 
-def _needs_text(ask: Ask) -> str:
+def needs(ask: Ask) -> str:
+    """What a container asks for, such as ``3000 MiB and 30 % of the cores on one card``."""
     request = ask.request
     parts = []
     if request.memory_mib:

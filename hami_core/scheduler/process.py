@@ -32,6 +32,7 @@ from hami_core.plugins.watchdog import Watchdog
 from hami_core.scheduler.bind import Bind
 from hami_core.scheduler.cluster import Cluster
 from hami_core.scheduler.credentials.reconciler import Credentials
+from hami_core.scheduler.explain import Explain
 from hami_core.scheduler.filter import Filter
 from hami_core.scheduler.instruments import Instruments, stacks
 from hami_core.scheduler.keyring import Keyring
@@ -133,6 +134,7 @@ class Scheduler:
         self.webhook = Webhook(
             self.cluster, scheduler_name=options.scheduler_name, overwrite_default=options.overwrite_default
         )
+        self.explain = Explain(self.cluster, options.scheduler_name)
         self.instruments = Instruments(self.cluster, self.gate, legacy=options.legacy_metrics)
         self._admission = Route("POST", "/webhook", self.instruments.timed("webhook", self.webhook))
         self._api = api
@@ -240,7 +242,8 @@ class Scheduler:
             listeners.append(Listener(options.webhook, routes, context, options.body_limit, "--webhook-bind"))
         if options.metrics:
             debug = [Route("GET", "/debug/stacks", stacks)] if options.profiling else []
-            listeners.append(Listener(options.metrics, [metrics, *probes, *debug], setting="--metrics-bind-address"))
+            routes = [metrics, *self.explain.routes(options.metrics_token), *probes, *debug]
+            listeners.append(Listener(options.metrics, routes, setting="--metrics-bind-address"))
         return listeners
 
     async def _serve_webhook(self, context: ssl.SSLContext) -> None:
