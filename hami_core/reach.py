@@ -45,11 +45,11 @@ class ReachError(HamiError):
     Args:
         what: What could not be asked, such as ``scheduler pod hami-system/hami-scheduler-0``.
         problem: Why.
-        fix: What to do.
+        fix: What to do; empty: the problem says it.
     """
 
-    def __init__(self, what: str, problem: str, fix: str) -> None:
-        super().__init__(f"{what}: {one_line(problem)} ({fix})")
+    def __init__(self, what: str, problem: str, fix: str = "") -> None:
+        super().__init__(f"{what}: {one_line(problem)}" + (f" ({fix})" if fix else ""))
         self.problem = problem
 
 
@@ -135,10 +135,10 @@ def _explained(what: str, status: int, problem: str, *, reason: str = "", namesp
         right = f"the right to get and create pods/proxy in namespace {namespace}"
         fix = f"you need {right}: the chart's role hami-scheduler-view"
         return ReachError(what, problem, fix)
-    if status == 404 and reason != "NotFound":
+    if status == 404 and problem.startswith("no such path"):
         return ReachError(what, problem, "it is older than this program: upgrade it")
-    if status == 400:
-        return ReachError(what, problem, "correct the request")
+    if status in {400, 404} and not reason:
+        return ReachError(what, problem)
     return ReachError(what, problem, "see the pod's log, or run hami doctor")
 
 
@@ -173,7 +173,7 @@ class Reach:
     def __init__(
         self, api: KubeApi, *, installed_in: str = "", own_namespace: str = "", token: str = "", scheduler_url: str = ""
     ) -> None:
-        self._api = api
+        self.api = api
         self._installed_in = installed_in
         self._own_namespace = own_namespace
         self._token = token
@@ -229,7 +229,7 @@ class Reach:
         found: list[Pod] = []
         token = ""
         while True:
-            page = await self._api.list(
+            page = await self.api.list(
                 PODS, namespace=namespace, field_selector=selector, limit=PAGE, continue_token=token
             )
             found += page.items
@@ -239,7 +239,7 @@ class Reach:
 
     async def _install(self) -> Install:
         try:
-            page = await self._api.list(k8s.PODS, namespace=self._installed_in, label_selector=OUR_PODS)
+            page = await self.api.list(k8s.PODS, namespace=self._installed_in, label_selector=OUR_PODS)
         except ApiError as error:
             if error.status != 403:
                 raise ReachError("scheduler and agents", error.problem, "check the kubeconfig") from error
@@ -253,7 +253,7 @@ class Reach:
         meta = part.pod.metadata
         port = next((port.container_port for port in part.container.ports if port.name in METRICS_PORTS), 0)
         node = part.pod.spec.node_name
-        return PodEndpoint(self._api, f"{word} pod {part.pod.key}", meta.namespace, meta.name, node, port, self._token)
+        return PodEndpoint(self.api, f"{word} pod {part.pod.key}", meta.namespace, meta.name, node, port, self._token)
 
 
 def _leads(part: Part) -> bool:

@@ -26,6 +26,7 @@ COMMANDS = {
     "scheduler": Entry("hami_core.cli.scheduler", "Run the admission webhook and scheduler extender."),
     "agent": Entry("hami_core.cli.agent", "Run the node agent: device plugin, limits, metrics."),
     "doctor": Entry("hami_core.cli.doctor", "Check an installation, and say how to fix each problem."),
+    "explain": Entry("hami_core.cli.explain", "Say why a pod is pending, and what would have to change."),
     "manifests": Entry("hami_core.cli.manifests", "Print the Kubernetes objects of an installation, without helm."),
     "plugins": Entry("hami_core.cli.plugins", "List the installed vendor plugins and their problems."),
     "conformance": Entry("hami_core.cli.conformance", "Check an installed vendor plugin against the contract."),

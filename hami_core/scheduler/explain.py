@@ -141,6 +141,8 @@ class Explain:
         if pod.spec.scheduler_name not in {"", ours}:
             why = f"its schedulerName is {pod.spec.scheduler_name}, so {ours} never sees it: it was created past the"
             return "foreign", f"{why} webhook (label hami.io/webhook: ignore, or before the webhook was installed)"
+        if not wanted.uid:
+            return "hypothetical", "this is what would happen if it were created now"
         if node := cluster.inventory.held_on(wanted.uid):
             return "held", f"node {node} is held for it until its Bind"
         return "pending", "it is not bound to a node"

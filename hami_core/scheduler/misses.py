@@ -49,7 +49,10 @@ def miss_of(cluster: Cluster, pod: Pod, request: PodRequest, node: str) -> Miss:
 def _rewritten(
     cluster: Cluster, pod: Pod, container: str, limits: Mapping[str, int], without: Collection[str] = ()
 ) -> PodRequest | None:
-    specs = [_with(spec, limits) if spec.name == container else spec for spec in pods.container_specs(pod)]
+    specs = pods.container_specs(pod)
+    if all(spec.name != container for spec in specs):
+        return None
+    specs = [_with(spec, limits) if spec.name == container else spec for spec in specs]
     meta = pod.metadata
     annotations = {key: value for key, value in meta.annotations.items() if key not in without}
     try:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from hami_core.kube.events import EventRecorder, reference
 from hami_core.placement.explain import of_nodes
+from hami_core.placement.nearest import nearest
 from hami_core.placement.quota_spec import Fault
+from hami_core.scheduler.misses import miss_of
 from hami_core.scheduler.unreadable import shown
 from hami_core.wire.reasons import NODE_UNREGISTERED, parse_histogram
 
@@ -50,13 +52,27 @@ class PodEvents:
             self._recorder.record(target, "Warning", "FilteringFailed", f"{len(names)} nodes {word}({listed(names)})")
         total = len(outcome.refused)
         message = f"no available node, {total} nodes do not meet"
-        nearest = outcome.refused.nearest(EXPLAINED)
-        parts = [self._cluster.inventory.explain_text(wanted, name) for name in nearest]
+        nodes = outcome.refused.nearest(EXPLAINED)
+        parts = [self._cluster.inventory.explain_text(wanted, name) for name in nodes]
+        if change := self._nearest_miss(pod, wanted, nodes):
+            parts.append(change)
         if unregistered := by_reason.get(NODE_UNREGISTERED):
             parts.append(of_nodes(unregistered, NODE_UNREGISTERED))
         if parts:
             message += ": " + "; ".join(dict.fromkeys(parts))
         self._recorder.record(target, "Warning", "FilteringFailed", message)
+
+    def _nearest_miss(self, pod: Pod, wanted: PodRequest, nodes: Sequence[str]) -> str:
+        """The smallest change of the pod's own amounts with which it fits on one of these nodes; empty: there is none.
+
+        ``hami explain pod`` looks for all kinds of changes. This one costs a Filter about a millisecond.
+        """
+        found = [
+            (change.size, f"it would fit on {name} {change.text}")
+            for name in nodes
+            for change in nearest(miss_of(self._cluster, pod, wanted, name), amounts_only=True)[:1]
+        ]
+        return min(found)[1] if found else ""
 
     def fits(self, pod: Pod, outcome: FilterOutcome) -> None:
         """Nodes were found."""

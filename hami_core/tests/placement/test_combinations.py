@@ -539,7 +539,8 @@ def test_pods_events_name_the_reason_of_the_vendor():
     recorder = SimpleNamespace(record=lambda about, kind, reason, message: events.append(message))
     wanted = pod(cards(2))
     about = Pod(metadata=ObjectMeta(name="pod", namespace="team", uid="pod"))
-    PodEvents(recorder, SimpleNamespace(inventory=made)).nothing_fits(about, wanted, made.filter(wanted, ["n1"]))
+    cluster = SimpleNamespace(inventory=made, families={word: rules.family for word, rules in made.rules.items()})
+    PodEvents(recorder, cluster).nothing_fits(about, wanted, made.filter(wanted, ["n1"]))
     assert events[:2] == ["1 nodes AcmeNotAPair(n1)", "1 nodes CardInsufficientMemory(n1)"]
     assert events[-1].endswith("AcmeNotAPair: 2 cards are asked for, cards are given in pairs")
 

@@ -105,7 +105,7 @@ async def test_event_explains_the_nearest_misses_first(server, start):
         f"no available node, 64 nodes do not meet: {needs}; of z1's 1 card the freest has 19000 MiB free; "
         f"{needs}; of z2's 2 cards the freest has 12000 MiB free; {needs}; of n00's"
     )
-    assert "; 2 nodes: refuses: node unregistered (no agent has registered devices there: " in told
+    assert "; it would fit on z1 with acme.com/mem ≤ 19000; 2 nodes: refuses: node unregistered (no agent has" in told
 
 
 async def test_a_hold_keeps_the_next_pod_from_the_same_slice(server, start):

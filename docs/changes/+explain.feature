@@ -1,0 +1,1 @@
+`hami explain pod NAME` says why a pod is pending, by numbers for each node and card, and what would have to change: the greatest amounts that fit, a card that is uncordoned, a pod that ends. It also works for pods that run, and for pods in a file. The scheduler answers the same at `/explain`, and adds the amounts that would fit to the pod's events.
