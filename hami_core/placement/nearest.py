@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Protocol
 
 from hami_core.model import EMPTY, Allocation
@@ -303,7 +302,7 @@ class _Search:
     # --- other pods
 
     def pods(self) -> Iterator[Change]:
-        """After one other pod ended, the smallest that is enough; else after the fewest of the largest."""
+        """After one other pod ended, the smallest that is enough; else after several, as few as one pass finds."""
         by_size = sorted(self._miss.pods, key=lambda uid: (self._miss.pods[uid], uid))
         for uid in by_size[:MAX_PODS]:
             if self._fits(without=(uid,)):
@@ -311,11 +310,13 @@ class _Search:
                 return
         if not self._fits(without=by_size):
             return
-        for uids in accumulate(((uid,) for uid in reversed(by_size)), lambda one, other: one + other):
-            if self._fits(without=uids):
-                shown = f"pods {', '.join(uids)} have" if len(uids) <= 3 else f"{len(uids)} other pods have"
-                yield Change(ChangeKind.PODS, f"when {shown} ended", len(uids), pods=uids)
-                return
+        enough = next(n for n in range(2, len(by_size) + 1) if self._fits(without=by_size[-n:]))
+        ended = by_size[-enough:]
+        for uid in tuple(ended):
+            fewer = [other for other in ended if other != uid]
+            ended = fewer if self._fits(without=fewer) else ended
+        shown = f"pods {', '.join(ended)} have" if len(ended) <= 3 else f"{len(ended)} other pods have"
+        yield Change(ChangeKind.PODS, f"when {shown} ended", len(ended), pods=tuple(ended))
 
     def _fits(self, *, without: Collection[str] = (), quota: bool = True) -> bool:
         return isinstance(self._miss.place(self._miss.request, without=without, quota=quota), Allocation)

@@ -61,7 +61,7 @@ CHANGES = {
     ),
     "several pods": (
         {"gpu": 2, "mem": 9000}, [(0, 2000, 0), (1, 3000, 0)],
-        ["with acme.com/mem ≤ 7000", "when pods b, a have ended"],
+        ["with acme.com/mem ≤ 7000", "when pods a, b have ended"],
     ),
 }  # fmt: skip
 
