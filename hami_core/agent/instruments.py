@@ -69,7 +69,16 @@ class Instruments:
         yield "hami_agent_containers_unlimited", node, float(len(self._cdi_check.missing))
         for (plugin, hook), count in self._failures().items():
             yield "hami_agent_plugin_failures_total", {**node, "plugin": plugin, "hook": hook}, float(count)
+        for namespace, pod, container, uid in sorted(self._containers()):
+            labels = {**node, "namespace": namespace, "pod": pod, "container": container, "pod_uid": uid}
+            yield "hami_agent_container_info", labels, 1.0
         yield from self._device_rows(node)
+
+    def _containers(self) -> set[tuple[str, str, str, str]]:
+        """Namespace, pod, container and pod UID of each live container with devices. It may have several vendors'."""
+        refs = [record.ref for vendor in self._discovered for record in self._core.live(vendor)]
+        refs += [ref for vendor in self._discovered for ref in self._core.adopted(vendor).values()]
+        return {(ref.namespace, ref.pod, ref.container, ref.pod_uid) for ref in refs}
 
     def _device_rows(self, node: Mapping[str, str]) -> Iterable[Row]:
         mine = self._node.node

@@ -71,16 +71,18 @@ class AgentMetrics:
         """``GET /metrics``."""
         return self._route
 
-    async def _text(self, encode: Encoder) -> AsyncIterator[bytes]:
+    async def _text(self, encode: Encoder, wanted: Callable[[str], bool]) -> AsyncIterator[bytes]:
         await self.refresh()
-        return self._families(encode)
+        return self._families(encode, wanted)
 
-    async def _families(self, encode: Encoder) -> AsyncIterator[bytes]:
+    async def _families(self, encode: Encoder, wanted: Callable[[str], bool]) -> AsyncIterator[bytes]:
         """The text, one piece for each family. Other tasks run in between, so a scrape does not delay an Allocate."""
         rows: dict[str, list[tuple[Mapping[str, str], float]]] = {name: [] for name in self._specs}
         for name, labels, value in (*self._rows(), *self._own()):
             rows[name].append((labels, value))
         for name, found in rows.items():
+            if not wanted(name):
+                continue
             [header], [lines] = spelling([self._specs[name]], encode)
             yield header + "".join([lines.line(labels, value) for labels, value in found]).encode()
             await asyncio.sleep(0)

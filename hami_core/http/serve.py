@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 from aiohttp import web
+from multidict import MultiDict, MultiMapping
 
 from hami_core.errors import ConfigError
 
@@ -30,6 +31,7 @@ log = structlog.get_logger(__name__)
 
 BODY_LIMIT: Final = 64 * 2**20
 """Most bytes of a request's body: enough for the names of 50,000 nodes, or for a few thousand whole node objects."""
+NO_QUERY: Final[MultiMapping[str]] = MultiDict()
 READ_TIMEOUT_S: Final = 60.0
 UNPRIVILEGED_PORT: Final = 1024
 """Lowest port that Linux lets every process listen on, unless a sysctl says otherwise."""
@@ -37,12 +39,15 @@ UNPRIVILEGED_PORT: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request, as handlers receive it. Look headers up in lower case; the case on the wire does not matter."""
+    """A request, as handlers receive it. Look headers up in lower case; the case on the wire does not matter.
+
+    A name may stand in the query several times: ``query.getall(name, [])``.
+    """
 
     method: str
     path: str
     body: bytes = b""
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: MultiMapping[str] = field(default_factory=MultiDict)
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -221,7 +226,7 @@ def _dispatcher(routes: Sequence[Route]) -> Callable[[web.BaseRequest], Awaitabl
                 body = await raw.read()
         except TimeoutError:
             return _answer(text(408, f"the body did not arrive within {READ_TIMEOUT_S:.0f} s\n"))
-        query = dict(raw.query) if raw.query_string else {}
+        query = raw.query if raw.query_string else NO_QUERY
         request = Request(raw.method, raw.path, body, query, raw.headers)
         return _answer(await _guarded(handler, request))
 

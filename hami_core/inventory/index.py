@@ -171,6 +171,10 @@ class Inventory:
         """Bookings on a node, registered or not, oldest first."""
         return [entry.booking for entry in self._ledger.bookings_on(node)]
 
+    def holds_on(self, node: str) -> list[Booking]:
+        """Placements held on a node between Filter and Bind, oldest first."""
+        return [entry.booking for entry in self._ledger.holds_on(node)]
+
     @property
     def booking_count(self) -> int:
         """Number of pods with a booking."""

@@ -181,6 +181,15 @@ AGENT: Final = (
     ),
     _gauge("hami_agent_containers", "Containers with devices on this node.", "node"),
     _gauge(
+        "hami_agent_container_info",
+        "UID of the pod of a container with devices on this node; always 1.",
+        "node",
+        "namespace",
+        "pod",
+        "container",
+        "pod_uid",
+    ),
+    _gauge(
         "hami_agent_containers_unlimited",
         "Containers that run without the devices and limits of their CDI spec.",
         "node",

@@ -43,6 +43,7 @@ from hami_core.scheduler.pod_events import PodEvents
 from hami_core.scheduler.prioritize import Prioritize
 from hami_core.scheduler.retry import NODE_EVENTS_RETRY_SINCE, RefusedPodRetry
 from hami_core.scheduler.serial import SerialNodes
+from hami_core.scheduler.usage import usage_route
 from hami_core.scheduler.webhook import Webhook
 from hami_core.settings import load_device_config
 from hami_core.wire import keys
@@ -242,7 +243,8 @@ class Scheduler:
             listeners.append(Listener(options.webhook, routes, context, options.body_limit, "--webhook-bind"))
         if options.metrics:
             debug = [Route("GET", "/debug/stacks", stacks)] if options.profiling else []
-            routes = [metrics, *self.explain.routes(options.metrics_token), *probes, *debug]
+            usage = usage_route(self.cluster.inventory, lambda: self.cluster.is_synced, options.metrics_token)
+            routes = [metrics, usage, *self.explain.routes(options.metrics_token), *probes, *debug]
             listeners.append(Listener(options.metrics, routes, setting="--metrics-bind-address"))
         return listeners
 

@@ -17,7 +17,7 @@ from hami_core.scheduler import state
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from hami_core.inventory import Inventory
     from hami_core.kube.informer import Informer
@@ -58,11 +58,14 @@ class StateText:
         self._one_at_a_time = asyncio.Lock()
         pods.on_change(self._pod)
 
-    async def scrape(self, encode: Encoder) -> AsyncIterator[bytes]:
-        """The text in pieces, in the encoder's format and without an end mark. Later changes are not in it."""
+    async def scrape(self, encode: Encoder, wanted: Callable[[str], bool] = lambda _: True) -> AsyncIterator[bytes]:
+        """The text of the wanted families in pieces, in the encoder's format and without an end mark.
+
+        Later changes are not in it.
+        """
         headers, lines = spelling(self._specs, encode)
         async with self._one_at_a_time:
-            pace = _Pace(self._piece_s)
+            pace = Pace(self._piece_s)
             if lines != self._lines:
                 self._changed.update(self._texts)
                 self._lines, self._texts, self._order = lines, {}, None
@@ -71,9 +74,9 @@ class StateText:
             if self._order is None:
                 self._order = sorted(self._texts)
             nodes = [self._texts[name] for name in self._order]
-        return _pieces(headers, nodes, quotas)
+        return _pieces([i for i, spec in enumerate(self._specs) if wanted(spec.name)], headers, nodes, quotas)
 
-    async def _refresh(self, pace: _Pace) -> None:
+    async def _refresh(self, pace: Pace) -> None:
         for _ in range(ROUNDS):
             for name in tuple(self._changed):
                 if name in self._changed:
@@ -91,7 +94,7 @@ class StateText:
         else:
             self._texts.pop(name, None)
 
-    async def _quotas(self, pace: _Pace) -> list[bytes]:
+    async def _quotas(self, pace: Pace) -> list[bytes]:
         found = [""] * len(self._specs)
         for row in state.quota_rows(self._inventory):
             for index, text in enumerate(self._text([row])):
@@ -127,20 +130,20 @@ class StateText:
 
 
 async def _pieces(
-    headers: Sequence[bytes], nodes: Sequence[tuple[bytes, ...]], quotas: Sequence[bytes]
+    wanted: Iterable[int], headers: Sequence[bytes], nodes: Sequence[tuple[bytes, ...]], quotas: Sequence[bytes]
 ) -> AsyncIterator[bytes]:
-    for index, (header, quota) in enumerate(zip(headers, quotas, strict=True)):
-        yield header
+    for index in wanted:
+        yield headers[index]
         for start in range(0, len(nodes), NODES_A_PIECE):
             piece = b"".join([texts[index] for texts in nodes[start : start + NODES_A_PIECE]])
             if piece:
                 yield piece
                 await asyncio.sleep(0)
-        if quota:
-            yield quota
+        if quotas[index]:
+            yield quotas[index]
 
 
-class _Pace:
+class Pace:
     """Lets other tasks run each time that a piece of time is used up."""
 
     def __init__(self, piece_s: float) -> None:
@@ -148,6 +151,7 @@ class _Pace:
         self._end = time.perf_counter() + piece_s
 
     async def pause(self) -> None:
+        """Let other tasks run if the piece of time is used up."""
         if time.perf_counter() >= self._end:
             await asyncio.sleep(0)
             self._end = time.perf_counter() + self._piece_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from multidict import MultiDict
 from prometheus_client.exposition import choose_encoder
 
 from hami_core import DeviceError, MetricSpec, Sample
@@ -71,3 +72,21 @@ async def test_the_text_is_what_prometheus_client_writes(accept):
     assert encode(table).removesuffix(b"# EOF\n") in text
     assert answer.content_type == content_type
     assert text.endswith(b"# EOF\n") == ("openmetrics" in accept)
+
+
+async def test_only_the_named_metrics_are_sent():
+    vendor = Acme(Sample(CARDS.name, {"device": "a"}, 61), Sample(RESETS.name, {"device": "a"}, 2))
+    made = AgentMetrics([vendor], lambda _: ({}, {}), lambda: [("hami_agent_evictions_total", {"node": "n1"}, 3.0)])
+
+    async def named(*names: str) -> list[str]:
+        query = MultiDict(("name[]", name) for name in names)
+        answer = await made.route().handler(Request("GET", "/metrics", query=query))
+        text = b"".join([piece async for piece in answer.stream]).decode()
+        return [line for line in text.splitlines() if not line.startswith("#")]
+
+    assert await named(RESETS.name, "hami_agent_evictions_total") == [
+        'hami_agent_evictions_total{node="n1"} 3.0',
+        'hami_acme_resets_total{device="a"} 2.0',
+    ]
+    assert [line.split()[0] for line in await named("process_start_time_seconds")] == ["process_start_time_seconds"]
+    assert await named("no_such_metric") == []

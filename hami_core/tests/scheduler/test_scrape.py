@@ -222,3 +222,11 @@ def test_compute_units_are_shown_in_percent() -> None:
     values = {name: value for name, _, value in state.node_rows(inventory, "n1", ())}
     assert values["hami_gpu_core_limit_ratio"] == 100
     assert values["hami_gpu_core_allocated_ratio"] == values["hami_vgpu_core_allocated_ratio"] == 33
+
+
+async def test_a_scheduler_sends_only_the_named_metrics(start: Any) -> None:
+    client = await start()
+    url = f"http://{client.scheduler.addresses[-1]}/metrics?name[]=hami_scheduler_holds&name[]=hami_gpu_shared_count"
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        parsed = [family.name for family in parse_plain(await response.text())]
+    assert parsed == ["hami_gpu_shared_count", "hami_scheduler_holds"]
