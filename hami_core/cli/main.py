@@ -25,6 +25,7 @@ COMMANDS = {
     "demo": Entry("hami_core.cli.demo", "Run the whole system on this machine, on simulated or real GPUs."),
     "scheduler": Entry("hami_core.cli.scheduler", "Run the admission webhook and scheduler extender."),
     "agent": Entry("hami_core.cli.agent", "Run the node agent: device plugin, limits, metrics."),
+    "top": Entry("hami_core.cli.top", "Show what is booked and used, by node, card and slice."),
     "doctor": Entry("hami_core.cli.doctor", "Check an installation, and say how to fix each problem."),
     "explain": Entry("hami_core.cli.explain", "Say why a pod is pending, and what would have to change."),
     "manifests": Entry("hami_core.cli.manifests", "Print the Kubernetes objects of an installation, without helm."),
