@@ -100,7 +100,7 @@ class Snapshot:
     def known_pod(self, uid: str) -> tuple[str, str]:
         """Namespace and name of a pod; empty: they are not known."""
         namespace, _, name = (self.names.by_uid.get(uid, "") if self.names is not None else "").partition("/")
-        return namespace, name
+        return one_line(namespace), one_line(name)
 
 
 @dataclass(frozen=True, slots=True)
