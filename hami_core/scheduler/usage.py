@@ -29,7 +29,7 @@ SCHEMA: Final = 1
 PIECE_BYTES: Final = 64 * 1024
 
 
-class Amounts(msgspec.Struct, frozen=True):
+class Amounts(msgspec.Struct, frozen=True, gc=False):
     """An amount of a device.
 
     Attributes:
@@ -43,7 +43,7 @@ class Amounts(msgspec.Struct, frozen=True):
     cores: int = 0
 
 
-class SliceUse(msgspec.Struct, frozen=True, omit_defaults=True):
+class SliceUse(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What one container has booked of a device, all its slices there together.
 
     Attributes:

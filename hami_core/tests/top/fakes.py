@@ -75,11 +75,8 @@ class Answer:
 class Installation:
     """What `hami_core.reach.Reach` is for `hami top`."""
 
-    def __init__(
-        self, said: Usage | bytes, agents: dict[str, str] | None = None, names: PodNames | None = None
-    ) -> None:
-        text = said.decode() if isinstance(said, bytes) else msgspec.json.encode(said).decode()
-        self.of_scheduler = Answer("scheduler pod hami/s", text)
+    def __init__(self, said: Usage, agents: dict[str, str] | None = None, names: PodNames | None = None) -> None:
+        self.of_scheduler = Answer("scheduler pod hami/s", msgspec.json.encode(said).decode())
         self.of_agents = {node: Answer(f"agent pod hami/a-{node}", text, node) for node, text in (agents or {}).items()}
         self.pod_names = names or PodNames({})
         self.refused = ""

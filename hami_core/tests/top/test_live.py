@@ -70,7 +70,7 @@ async def test_slash_filters_and_a_wrong_filter_is_explained(started):
     await pilot.press("slash")
     await pilot.press(*"nod=n10", "enter")
     assert len(cells(app)) == 2
-    assert "there is no key 'nod' (did you mean node?)" in [n.message for n in app._notifications][0]
+    assert "there is no key 'nod' (did you mean node?)" in next(iter(app._notifications)).message
     app.query_one(Input).value = "node=n10"
     await pilot.press("enter")
     await settled(pilot)
