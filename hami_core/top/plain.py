@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hami_core.scheduler.usage import Amounts
     from hami_core.top.model import Card, Snapshot
     from hami_core.top.rows import Row
+    from hami_core.top.samples import Measured
 
 GAP: Final = "   "
 SCHEMA: Final = 1
@@ -81,9 +82,14 @@ def _card(snapshot: Snapshot, card: Card) -> dict[str, Any]:
         "total": _amounts(card, device.total) if known and device.registered else None,
         "booked": _amounts(card, device.booked) if known else None,
         "held": _amounts(card, device.held) if known else None,
-        "used": {"memory_mib": measured.memory_mib, "cores_percent": measured.cores},
+        "used": _used(measured),
         "slices": [_slice(snapshot, card, index) for index in range(len(card.slices))],
     }
+
+
+def _used(measured: Measured) -> dict[str, float | None]:
+    cores = measured.cores
+    return {"memory_mib": measured.memory_mib, "cores_percent": None if cores is None else round(cores, 1)}
 
 
 def _amounts(card: Card, amounts: Amounts) -> dict[str, int]:
@@ -101,6 +107,6 @@ def _slice(snapshot: Snapshot, card: Card, index: int) -> dict[str, Any]:
         "container": one_line(piece.container),
         "kind": one_line(piece.kind) if known else None,
         "booked": {"slots": piece.slots, "memory_mib": piece.memory_mib, "cores_percent": cores} if known else None,
-        "used": {"memory_mib": measured.memory_mib, "cores_percent": measured.cores},
+        "used": _used(measured),
         "limit": {"memory_mib": measured.limit_mib, "cores_percent": (cores or None) if known else None},
     }

@@ -89,7 +89,7 @@ def read(text: str) -> Sample:
                 if sample.name == CONTAINER:
                     uids[_container(sample.labels)] = sample.labels.get("pod_uid", "")
                 elif math.isfinite(sample.value) and sample.value >= 0:
-                    values.append((sample.name, sample.labels, sample.value))
+                    values.append((sample.name, sample.labels, float(sample.value)))
     except Exception as error:  # the parser raises whatever its slicing meets
         raise ValueError(f"it sends no metrics text: {one_line(error)}") from error
     for name, labels, value in values:

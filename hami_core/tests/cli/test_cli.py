@@ -27,11 +27,11 @@ def hami(*words, **env):
 def test_help_names_every_command():
     done = hami("--help")
     assert done.returncode == 0
-    for command in ("demo", "scheduler", "agent", "plugins", "conformance", "version", "completion"):
+    for command in ("demo", "scheduler", "agent", "top", "plugins", "conformance", "version", "completion"):
         assert command in done.stdout
 
 
-@pytest.mark.parametrize("command", ["demo", "plugins", "conformance", "version", "completion"])
+@pytest.mark.parametrize("command", ["demo", "top", "plugins", "conformance", "version", "completion"])
 def test_every_command_has_help(command):
     done = hami(command, "--help")
     assert done.returncode == 0

@@ -1,0 +1,1 @@
+`hami top` shows what is booked, used and limited, by node, card and slice: live, as a table, or as JSON, through the API server and with your own rights. The scheduler serves `GET /usage`; `/metrics?name[]=NAME` sends named metrics only.
