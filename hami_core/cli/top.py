@@ -57,11 +57,15 @@ def command(*, view: str, once: bool, output: str, as_json: bool, interval: floa
 
     target, own = reaching.split(more)
     options = read_options(view, as_json=as_json or output == "json", **own)
-    live = not once and not options.as_json and sys.stdout.isatty()
+    live = not once and not options.as_json and _is_terminal()
     if live and importlib.util.find_spec("textual") is None:
         click.echo(NEEDS_TEXTUAL, err=True)
         live = False
     sys.exit(asyncio.run(_watch(target, options, interval) if live else _print(target, options)))
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 async def _print(target: Target, options: Options) -> int:
@@ -75,7 +79,7 @@ async def _print(target: Target, options: Options) -> int:
     if options.as_json:
         print(json.dumps(document(shown.snapshot, shown.cards), indent=1))
     else:
-        if sys.stdout.isatty():
+        if _is_terminal():
             print(f"{summary(shown.snapshot, shown.cards)}\n")
         print(table(options.view, shown.rows), end="")
     _tell(shown.lines)

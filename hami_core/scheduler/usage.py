@@ -188,6 +188,12 @@ def node_use(inventory: Inventory, name: str) -> NodeUse:
 
 def _device(usage: DeviceUsage, held: Amounts, slices: dict[_Key, SliceUse], units: set[str]) -> DeviceUse:
     device = usage.device
+    # A device may have been registered again with less memory than a hold was placed for.
+    held = Amounts(
+        min(held.slots, usage.used_slots),
+        min(held.memory_mib, usage.used_memory_mib),
+        min(held.cores, usage.used_cores),
+    )
     booked = Amounts(
         usage.used_slots - held.slots, usage.used_memory_mib - held.memory_mib, usage.used_cores - held.cores
     )

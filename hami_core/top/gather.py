@@ -33,6 +33,8 @@ ROUND_WITHIN_S: Final = 30.0
 """How long all agents together may take."""
 LOOK_AGAIN_S: Final = 30.0
 """How long found pods of ours and names of pods are used before they are listed again."""
+LOOK_SOON_S: Final = 5.0
+"""The same while an agent does not answer, or a pod has no name."""
 NAMED: Final = 3
 """Silent agents that a line names."""
 
@@ -71,6 +73,7 @@ class Gatherer:
         self._scheduler: Endpoint | None = None
         self._endpoints: list[PodEndpoint] | None = None
         self._endpoints_at = float("-inf")
+        self._missed = False
 
     @property
     def has_bookings(self) -> bool:
@@ -112,7 +115,7 @@ class Gatherer:
         """List the names of the pods that have slices, if some are new or the last list is old."""
         uids = {piece.pod for node in self._current().nodes for device in node.devices for piece in device.slices}
         names, age = self._names, self._clock() - self._names_at
-        if names is not None and age < LOOK_AGAIN_S and (age < LOOK_AGAIN_S / 6 or uids <= names.by_uid.keys()):
+        if names is not None and age < LOOK_AGAIN_S and (age < LOOK_SOON_S or uids <= names.by_uid.keys()):
             return
         busy = [n.name for n in self._current().nodes if any(device.slices for device in n.devices)]
         self._names, self._names_at = await self._reach.names(busy), self._clock()
@@ -126,7 +129,7 @@ class Gatherer:
             more = f"; and {len(silent) - NAMED} more" if len(silent) > NAMED else ""
             problems.append(f"no values from the agents of {len(silent)} nodes: {told}{more}")
         if self._names is not None and self._names.limited:
-            problems.append(f"names of some pods are hidden: {self._names.limited}")
+            problems.append(f"names of some pods are hidden: {self._names.limited} (you need the right to list pods)")
         return Snapshot(
             self._current(),
             now=self._clock(),
@@ -140,8 +143,10 @@ class Gatherer:
     # --- parts
 
     async def _found(self) -> list[PodEndpoint]:
-        if self._endpoints is None or self._clock() - self._endpoints_at > LOOK_AGAIN_S:
-            self._endpoints, self._endpoints_at = await self._reach.agents(), self._clock()
+        """The agents. They are listed again sooner if one did not answer, since its pod may have been replaced."""
+        old = self._clock() - self._endpoints_at
+        if self._endpoints is None or old > (LOOK_SOON_S if self._missed else LOOK_AGAIN_S):
+            self._endpoints, self._endpoints_at, self._missed = await self._reach.agents(), self._clock(), False
         return self._endpoints
 
     async def _ask(self, by_node: Mapping[str, Sequence[PodEndpoint]]) -> None:
@@ -168,11 +173,11 @@ class Gatherer:
                     body = await endpoint.call("/metrics", {"name[]": samples.NAMES})
                 found.add(samples.read(body.decode("utf-8", "replace")))
             except TimeoutError:
-                self._endpoints = None
+                self._missed = True
                 self._silent(node, f"{endpoint.what}: no answer within {self._agent_within_s:.0f} s")
                 return
             except (HamiError, ValueError) as error:
-                self._endpoints = None
+                self._missed = True
                 own = isinstance(error, HamiError)
                 self._silent(node, str(error) if own else f"{endpoint.what}: {error} (upgrade it)")
                 return

@@ -116,6 +116,18 @@ async def test_a_caller_without_rights_is_told_what_to_ask_for(cluster):
     assert "the chart's role hami-scheduler-view" in said
 
 
+@pytest.mark.asyncio(loop_scope="module")
+async def test_without_textual_a_terminal_gets_the_table_and_one_line(cluster, monkeypatch):
+    monkeypatch.setattr("hami_core.cli.top._is_terminal", lambda: True)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    code, said = await run(cluster, "top")
+    assert code == 0
+    head, summary, empty, header, *rows = said.splitlines()
+    assert head == "hami: the live view needs textual: pip install 'hami[top]'; this is the table of now"
+    assert summary.startswith("2 nodes, 3 cards, 2 slices, 1 held, 11000 of ")
+    assert (empty, header.split()[0], len(rows)) == ("", "NODE", 2)
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

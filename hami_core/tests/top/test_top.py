@@ -271,7 +271,9 @@ async def test_a_caller_without_rights_is_told_what_to_ask_for():
     installation = small()
     installation.pod_names = PodNames({"u1": "team/train"}, "pods is forbidden")
     assert [row[2] for row in await printed(installation, "slices")] == ["team/train", "a"]
-    assert "names of some pods are hidden: pods is forbidden" in await lines(installation, "slices")
+    assert "names of some pods are hidden: pods is forbidden (you need the right to list pods)" in await lines(
+        installation, "slices"
+    )
 
 
 async def test_a_thousand_silent_agents_do_not_take_minutes():
@@ -390,3 +392,14 @@ async def test_json_has_everything():
     }
     assert list(chosen(shown.snapshot, [])) == list(shown.cards)
     assert replace(options(), limit=1) != options()
+
+
+async def test_pods_of_ours_are_listed_again_soon_only_while_one_does_not_answer():
+    now = 0.0
+    installation = small()
+    gatherer = Gatherer(installation, clock=lambda: now)
+    for fails, times in (("", [0, 6, 29, 31]), ("gone", [33, 35, 37, 39])):
+        installation.of_agents["n2"].fails = fails
+        for now in times:  # noqa: B007 - the clock reads it
+            await look(gatherer, options())
+    assert installation.listed == 3, "at 0, 31 and 37 s"
