@@ -93,6 +93,7 @@ class DirectApi(OfficialKubeApi):
         query: Mapping[str, str] | None = None,
         body: Any = None,
         content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[Any]:
         request = Request(method, path, query or {}, content_type, body or b"")
         answering = asyncio.ensure_future(self._server._handle(request))
