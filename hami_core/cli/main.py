@@ -28,6 +28,7 @@ COMMANDS = {
     "top": Entry("hami_core.cli.top", "Show what is booked and used, by node, card and slice."),
     "doctor": Entry("hami_core.cli.doctor", "Check an installation, and say how to fix each problem."),
     "explain": Entry("hami_core.cli.explain", "Say why a pod is pending, and what would have to change."),
+    "simulate": Entry("hami_core.cli.simulate", "Try placement policies on a cluster in virtual time."),
     "manifests": Entry("hami_core.cli.manifests", "Print the Kubernetes objects of an installation, without helm."),
     "plugins": Entry("hami_core.cli.plugins", "List the installed vendor plugins and their problems."),
     "conformance": Entry("hami_core.cli.conformance", "Check an installed vendor plugin against the contract."),

@@ -1,0 +1,129 @@
+"""The amounts of all cards in columns, ``[node, card]``, so that a whole cluster is measured at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from hami_core.placement.fit import WHOLE_CARD
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from hami_core.inventory import Inventory
+    from hami_core.model import PodRequest, Request, VendorRules
+
+_NO_FAMILY: Final = -1
+
+
+class Cards:
+    """A copy of the inventory's amounts. `refresh` brings a node up to date after each change.
+
+    Cards that are unhealthy or cordoned, and cards of closed nodes, are left out: nobody can book them.
+
+    Args:
+        inventory: The cluster.
+        names: Its nodes.
+        closed: Pairs of a node and the common word of a family for which it takes no new pods.
+
+    Attributes:
+        nodes: Number of nodes.
+        cards: Number of cards.
+        memory_mib: Their memory.
+        cores: Their cores in percent.
+        booked_memory_mib: Memory that is booked.
+        booked_cores: Cores that are booked.
+        used_cards: Cards with a pod.
+    """
+
+    def __init__(self, inventory: Inventory, names: Sequence[str], closed: Collection[tuple[str, str]] = ()) -> None:
+        self._inventory = inventory
+        self._rows = {name: row for row, name in enumerate(names)}
+        self._words = {word: number for number, word in enumerate(inventory.rules)}
+        usages = [inventory.usage(name) for name in names]
+        shape = len(names), max((len(row) for row in usages), default=0)
+        self.total_memory, self.usable_memory, self.total_cores, self.total_slots = np.zeros((4, *shape), np.int64)
+        self.used_memory, self.used_cores, self.used_slots = np.zeros((3, *shape), np.int64)
+        self._family = np.full(shape, _NO_FAMILY, np.int16)
+        for row, (name, cards) in enumerate(zip(names, usages, strict=True)):
+            for at, usage in enumerate(cards):
+                device = usage.device
+                if not device.healthy or device.cordoned or (name, device.family) in closed:
+                    continue
+                self._family[row, at] = self._words.get(device.family, _NO_FAMILY)
+                self.total_memory[row, at] = device.memory_mib
+                self.usable_memory[row, at] = device.usable_mib
+                self.total_cores[row, at] = device.cores
+                self.total_slots[row, at] = device.slots
+        self.offered = self._family != _NO_FAMILY
+        self.nodes = len(names)
+        self.cards = int(self.offered.sum())
+        self.memory_mib = int(self.total_memory.sum())
+        self.cores = int(self.total_cores.sum())
+        self.booked_memory_mib = self.booked_cores = self.used_cards = 0
+        for name in names:
+            self.refresh(name)
+
+    def refresh(self, node: str) -> None:
+        """Copy a node's amounts."""
+        row = self._rows[node]
+        for at, usage in enumerate(self._inventory.usage(node)):
+            if not self.offered[row, at]:
+                continue
+            memory, cores, slots = usage.used_memory_mib, usage.used_cores, usage.used_slots
+            before = int(self.used_slots[row, at])
+            self.booked_memory_mib += memory - int(self.used_memory[row, at])
+            self.booked_cores += cores - int(self.used_cores[row, at])
+            self.used_cards += (slots > 0) - (before > 0)
+            self.used_memory[row, at], self.used_cores[row, at], self.used_slots[row, at] = memory, cores, slots
+
+    def may_take(self, node: str, asks: Sequence[Ask]) -> bool:
+        """Whether, for each of the requests, some card of the node has the amounts free. If not, the pod can't fit."""
+        row = self._rows[node]
+        return all(ask.open_cards(self, row).any() for ask in asks)
+
+    def is_family(self, word: str) -> np.ndarray:
+        """The cards of a family."""
+        found: np.ndarray = self._family == self._words.get(word, _NO_FAMILY - 1)
+        return found
+
+    def family_row(self, word: str, row: int) -> np.ndarray:
+        """The cards of a family on one node."""
+        found: np.ndarray = self._family[row] == self._words.get(word, _NO_FAMILY - 1)
+        return found
+
+
+class Ask:
+    """One request of a pod, to be compared with many cards.
+
+    Args:
+        request: The request.
+        rules: The family's rules.
+    """
+
+    def __init__(self, request: Request, rules: VendorRules) -> None:
+        self.request = request
+        self.exclusive = request.cores == WHOLE_CARD and rules.family.full_card_rule
+
+    def open_cards(self, cards: Cards, row: int | slice) -> np.ndarray:
+        """The cards that have the memory, cores and slot of the request free."""
+        request = self.request
+        family = cards.family_row(request.family, row) if isinstance(row, int) else cards.is_family(request.family)
+        need: int | np.ndarray = request.memory_mib
+        if not request.memory_mib and request.memory_percent is not None:
+            need = cards.usable_memory[row] * request.memory_percent // 100
+        open_: np.ndarray = family & (cards.total_memory[row] - cards.used_memory[row] >= need)
+        open_ &= cards.total_cores[row] - cards.used_cores[row] >= request.cores
+        open_ &= cards.used_slots[row] < cards.total_slots[row]
+        return open_
+
+
+def asks_of(request: PodRequest, inventory: Inventory) -> tuple[Ask, ...]:
+    """All requests of a pod's containers, of families that a vendor serves."""
+    return tuple(
+        Ask(one, inventory.rules[one.family])
+        for container in request.containers
+        for one in container.requests
+        if one.family in inventory.rules
+    )

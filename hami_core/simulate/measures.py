@@ -1,0 +1,214 @@
+"""What a run is judged by: utilisation, fragmentation, stranded amounts, waiting times and Filter's time.
+
+Amounts are measured while pods arrive, from the first arrival to the last: the empty cluster afterwards says nothing
+about a policy. If all pods arrive at once, they are measured until the last pod ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from hami_core.simulate.cards import asks_of
+
+if TYPE_CHECKING:
+    from hami_core.inventory import Inventory
+    from hami_core.simulate.cards import Ask, Cards
+    from hami_core.simulate.engine import Outcome
+    from hami_core.simulate.workload import Workload
+
+SAMPLES: Final = 200
+"""Most points of a series. A run keeps between half as many and as many."""
+SHAPES: Final = 16
+"""Kinds of pods that fragmentation is measured for: the most frequent ones."""
+PERCENTILES: Final = (50, 90, 99, 100)
+
+
+@dataclass(slots=True)
+class Series:
+    """Values at equal distances of virtual time. Shares are parts of the whole cluster, from 0 to 1.
+
+    Attributes:
+        time_s: Virtual time.
+        memory: Booked memory.
+        cores: Booked cores.
+        cards: Cards with a pod.
+        fragmentation: Free memory that the workload can't use, over all free memory.
+        stranded_memory: Free memory on cards without free cores or slots.
+        stranded_cores: Free cores on cards without free memory or slots.
+    """
+
+    time_s: list[float] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
+    cores: list[float] = field(default_factory=list)
+    cards: list[float] = field(default_factory=list)
+    fragmentation: list[float] = field(default_factory=list)
+    stranded_memory: list[float] = field(default_factory=list)
+    stranded_cores: list[float] = field(default_factory=list)
+
+    def rows(self) -> tuple[list[float], ...]:
+        """All columns."""
+        return (
+            self.time_s, self.memory, self.cores, self.cards, self.fragmentation, self.stranded_memory,
+            self.stranded_cores,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The figures of one run.
+
+    Attributes:
+        memory: Mean share of the memory that is booked, from 0 to 1; likewise ``cores`` and ``cards``.
+        cores: As ``memory``.
+        cards: Mean share of the cards with a pod.
+        fragmentation: Mean of `Series.fragmentation`.
+        stranded_memory: Mean of `Series.stranded_memory`.
+        stranded_cores: Mean of `Series.stranded_cores`.
+        wait_s: Seconds that placed pods waited, at `PERCENTILES`; empty: none was placed.
+        filter_ms: Milliseconds of a Filter at 50 and 99 percent; empty: there was none.
+        placed: Number of placed pods.
+        never: Number of pods that were never placed.
+    """
+
+    memory: float
+    cores: float
+    cards: float
+    fragmentation: float
+    stranded_memory: float
+    stranded_cores: float
+    wait_s: tuple[float, ...]
+    filter_ms: tuple[float, ...]
+    placed: int
+    never: int
+
+
+class Meter:
+    """Watches one run. `advance` is called before each change of the cluster.
+
+    Args:
+        cards: The amounts of the cluster's cards.
+        workload: The pods.
+        inventory: For the families' rules.
+    """
+
+    def __init__(self, cards: Cards, workload: Workload, inventory: Inventory) -> None:
+        self.series = Series()
+        self._cards = cards
+        self._shapes = _frequent(workload, inventory)
+        every = [ask for shape in workload.shapes for ask in asks_of(shape.request, inventory)]
+        self._least_cores = max(1, min((ask.request.cores for ask in every), default=1))
+        self._least_memory = max(1, min((ask.request.memory_mib for ask in every), default=1))
+        first, last = (workload.arrival_s[0], workload.arrival_s[-1]) if len(workload) else (0.0, 0.0)
+        self._end = last if last > first else math.inf
+        finite = [d for d in workload.duration_s if d < math.inf]
+        self._step = max((last - first if last > first else max(finite, default=0.0)) / SAMPLES, 1e-3)
+        self._now = self._next = self._first = first
+        self._sums = [0.0, 0.0, 0.0]
+
+    def advance(self, now: float) -> None:
+        """Virtual time goes on; until ``now`` nothing has changed."""
+        until = min(now, self._end)
+        while self._next < until or (self._next == until == self._end):
+            self._sample(self._next)
+            self._next += self._step
+        if until > self._now:
+            for at, share in enumerate(self._shares()):
+                self._sums[at] += share * (until - self._now)
+            self._now = until
+
+    def summary(self, outcome: Outcome, workload: Workload) -> Summary:
+        """The run's figures, after its end."""
+        starts = np.frombuffer(outcome.start_s, np.float64) if len(outcome.start_s) else np.zeros(0)
+        arrivals = np.frombuffer(workload.arrival_s, np.float64) if len(workload) else np.zeros(0)
+        waited = (starts - arrivals)[~np.isnan(starts)]
+        span = self._now - self._first
+        memory, cores, cards = (total / span for total in self._sums) if span > 0 else self._shares()
+        if not self.series.time_s:
+            self._sample(self._now)
+        series = self.series
+        filters = np.frombuffer(outcome.filter_s, np.float64) * 1e3 if len(outcome.filter_s) else np.zeros(0)
+        return Summary(
+            memory,
+            cores,
+            cards,
+            float(np.mean(series.fragmentation)),
+            float(np.mean(series.stranded_memory)),
+            float(np.mean(series.stranded_cores)),
+            tuple(float(one) for one in np.percentile(waited, PERCENTILES)) if len(waited) else (),
+            tuple(float(one) for one in np.percentile(filters, (50, 99))) if len(filters) else (),
+            len(waited),
+            sum(outcome.never.values()),
+        )
+
+    def _shares(self) -> tuple[float, float, float]:
+        cards = self._cards
+        return (
+            cards.booked_memory_mib / max(cards.memory_mib, 1),
+            cards.booked_cores / max(cards.cores, 1),
+            cards.used_cards / max(cards.cards, 1),
+        )
+
+    def _sample(self, now: float) -> None:
+        series = self.series
+        for column, value in zip(series.rows(), (now, *self._shares(), *self._lost()), strict=True):
+            column.append(value)
+        if len(series.time_s) > SAMPLES:
+            for column in series.rows():
+                del column[1::2]
+            self._step *= 2
+
+    def _lost(self) -> tuple[float, float, float]:
+        """Fragmentation, stranded memory and stranded cores."""
+        cards = self._cards
+        memory = np.maximum(cards.total_memory - cards.used_memory, 0)
+        cores = np.maximum(cards.total_cores - cards.used_cores, 0)
+        no_slot = cards.used_slots >= cards.total_slots
+        stranded_memory = memory[no_slot | (cores < self._least_cores)].sum()
+        stranded_cores = cores[no_slot | (memory < self._least_memory)].sum()
+        return (
+            self._fragmentation(memory),
+            float(stranded_memory) / max(cards.memory_mib, 1),
+            float(stranded_cores) / max(cards.cores, 1),
+        )
+
+    def _fragmentation(self, free: np.ndarray) -> float:
+        """The share of free memory that a pod of the workload can't use, on average over the workload's pods."""
+        total = 0.0
+        for asks, weight in self._shapes:
+            of_family = float(free[self._cards.is_family(asks[0].request.family)].sum())
+            if of_family:
+                total += weight * (1 - float(free[_usable(self._cards, asks)].sum()) / of_family)
+        return total
+
+
+def _frequent(workload: Workload, inventory: Inventory) -> list[tuple[list[Ask], float]]:
+    """The most frequent shapes, with their shares of the pods that have them."""
+    counts = Counter(workload.shape).most_common(SHAPES)
+    found = []
+    for shape, count in counts:
+        asks = sorted(asks_of(workload.shapes[shape].request, inventory), key=_weight, reverse=True)
+        if asks:
+            found.append((asks, count))
+    total = sum(count for _, count in found)
+    return [(asks, count / total) for asks, count in found]
+
+
+def _weight(ask: Ask) -> tuple[int, int, int]:
+    request = ask.request
+    return request.count, request.memory_mib or request.memory_percent or 0, request.cores
+
+
+def _usable(cards: Cards, asks: list[Ask]) -> np.ndarray:
+    """The cards that the pod's largest container can get: they have room, and so have enough cards of their node."""
+    ask = asks[0]
+    open_ = ask.open_cards(cards, slice(None))
+    if ask.exclusive:
+        open_ &= cards.used_slots == 0
+    enough: np.ndarray = open_.sum(axis=1) >= ask.request.count
+    usable: np.ndarray = open_ & enough[:, None]
+    return usable
