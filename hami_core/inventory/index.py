@@ -201,7 +201,7 @@ class Inventory:
 
     # --- Filter, Prioritize ------------------------------------------------------------------------------------
 
-    def filter(self, request: PodRequest, nodes: Sequence[str] | RawNames, *, limit: int = 16) -> FilterOutcome:
+    def filter(self, request: PodRequest, nodes: Collection[str] | RawNames, *, limit: int = 16) -> FilterOutcome:
         """Rank the nodes on which a pod fits. This ends the pod's own hold and changes nothing else.
 
         Args:

@@ -11,7 +11,7 @@ import numpy as np
 from hami_core.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection
 
     from hami_core.inventory.table import Cluster
 
@@ -63,14 +63,15 @@ class NameIndex:
         self._names: frozenset[str] = frozenset()
         self._found: Candidates | None = None
 
-    def find(self, names: Sequence[str] | RawNames) -> Candidates:
+    def find(self, names: Collection[str] | RawNames) -> Candidates:
         """The columns of names. Repeated names count once.
 
         Raises:
             WireError: Raw names are not a JSON array of strings.
         """
         asked = names.decode() if isinstance(names, RawNames) else frozenset(names)
-        if self._found is None or self._version != self._cluster.version or self._names != asked:
+        is_same = asked is self._names or asked == self._names  # a caller that keeps its set saves the comparison
+        if self._found is None or self._version != self._cluster.version or not is_same:
             self._found = self._look_up(asked)
             self._names = asked
             self._version = self._cluster.version

@@ -28,7 +28,7 @@ from hami_core.policies import node_policy
 from hami_core.wire import reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
     from hami_core.inventory.names import RawNames
     from hami_core.inventory.nodes import Node
@@ -54,7 +54,7 @@ class Search:
         self._names = NameIndex(cluster)
         self._shapes = Shapes()
 
-    def run(self, plan: Plan, names: Sequence[str] | RawNames, limit: int, quota: QuotaBook) -> FilterOutcome:
+    def run(self, plan: Plan, names: Collection[str] | RawNames, limit: int, quota: QuotaBook) -> FilterOutcome:
         """Rank the named nodes."""
         self._cluster.refresh_scores()
         asked = self._names.find(names)

@@ -71,7 +71,7 @@ class Engine:
         advance: Callable[[float], None] = lambda _now: None,
     ) -> None:
         self._inventory = inventory
-        self._names = names
+        self._names = frozenset(names)
         self._cards = cards
         self._workload = workload
         self._clock = clock

@@ -27,6 +27,7 @@ BENCHES = {
     "agent": "the node agent's answers to the kubelet, its memory and idle CPU",
     "codecs": "encode and decode throughput of the wire formats",
     "interposer": "cost of alloc/free and of a launch over the bare simulated driver",
+    "simulate": "hami simulate: time and memory at 5,000, 20,000 and 50,000 nodes of 8 cards",
     "hooks": "cost of a call through the plugin layer",
 }
 

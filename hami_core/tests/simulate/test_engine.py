@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hami_core.inventory import Inventory
 from hami_core.model import Allocation
 from hami_core.policies import PolicyDefaults
 from hami_core.simulate.cards import Cards
 from hami_core.simulate.engine import Engine
 from hami_core.tests.simulate.cases import job, run, starts, workload, world
+
+if TYPE_CHECKING:
+    from hami_core.inventory import Inventory
 
 
 def test_pod_without_room_waits_until_another_ends():
