@@ -20,14 +20,16 @@ from hami_core.scheduler.filter import HOLD_S
 from hami_core.simulate.cards import asks_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from hami_core.inventory import Inventory
     from hami_core.simulate.cards import Cards
     from hami_core.simulate.workload import Workload
 
 EXPLAINED: Final = 3
-"""Nodes that the explanation of a pod that fits nowhere is about: the nearest misses, as in the scheduler's event."""
+"""In a large cluster, the nodes that explain why a pod fits nowhere: the nearest misses, as in the scheduler's event."""
+LARGE: Final = 1000
+"""Nodes from which a cluster is large. In a smaller one, all nodes explain it."""
 
 
 @dataclass(slots=True)
@@ -181,6 +183,9 @@ class Engine:
         """Say why the pods that still wait fit nowhere, now that nothing else will end."""
         for shape, pods in self._waiting.items():
             request = self._workload.request(pods[0])
-            nearest = self._inventory.filter(request, self._names).refused.nearest(EXPLAINED)
-            texts = [self._inventory.explain_text(request, node) for node in nearest]
-            self._never(shape, len(pods), "; ".join(dict.fromkeys(filter(None, texts))) or "no node has such devices")
+            nodes: Iterable[str | None] = (None,)
+            if len(self._names) > LARGE or len(self._names) < len(self._inventory.node_names()):
+                nodes = self._inventory.filter(request, self._names).refused.nearest(EXPLAINED)
+            texts = [self._inventory.explain_text(request, node) for node in nodes]
+            why = "; ".join(line for text in dict.fromkeys(texts) for line in text.splitlines())
+            self._never(shape, len(pods), why or "no node has such devices")

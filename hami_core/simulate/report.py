@@ -37,6 +37,10 @@ def _time(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _nth(values: Sequence[float], at: int, form: Callable[[float], str]) -> str:
     return form(values[at]) if values else "-"
 
@@ -103,8 +107,8 @@ def about(workload: Workload, *, nodes: int, cards: int, memory_mib: int) -> str
     """What is simulated, in one line."""
     span = workload.arrival_s[-1] - workload.arrival_s[0] if len(workload) else 0.0
     return (
-        f"{nodes} nodes, {cards} cards, {memory_mib} MiB; {len(workload)} pods of {len(workload.shapes)} shapes"
-        f" arrive within {_time(span)}"
+        f"{_counted(nodes, 'node')}, {_counted(cards, 'card')}, {memory_mib} MiB; {_counted(len(workload), 'pod')} of"
+        f" {_counted(len(workload.shapes), 'shape')} arrive within {_time(span)}"
     )
 
 
@@ -116,9 +120,8 @@ def _never(results: Sequence[Result], workload: Workload) -> Iterator[str]:
             groups.setdefault((shape, count, one.outcome.why[shape]), []).append(str(one.policy))
     for (shape, count, why), policies in groups.items():
         which = "" if len(policies) == len(results) else f" with {', '.join(policies)}"
-        pods = "1 pod" if count == 1 else f"{count} pods"
         label = one_line(workload.shapes[shape].label)
-        yield f"never placed{which}: {pods} like {label}: {one_line(why, _LONGEST_REASON)}"
+        yield f"never placed{which}: {_counted(count, 'pod')} like {label}: {one_line(why, _LONGEST_REASON)}"
 
 
 def as_json(

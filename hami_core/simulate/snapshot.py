@@ -31,6 +31,7 @@ from hami_core.kube.objects import (
     StateRunning,
     StateTerminated,
 )
+from hami_core.kube.port import ApiError
 from hami_core.policies import PolicyDefaults
 from hami_core.scheduler import pods
 from hami_core.simulate.world import KINDS, Unreadable, cluster_of
@@ -189,6 +190,7 @@ async def take(api: KubeApi, families: Mapping[str, Family]) -> tuple[dict[str, 
         no images, and only pods with devices. A pod that can't be read stays in it so that its node gives no devices.
 
     Raises:
+        ConfigError: The caller lacks a right.
         ApiError: The API server refused, or can't be reached.
     """
     items: list[dict[str, Any]] = []
@@ -210,7 +212,13 @@ async def take(api: KubeApi, families: Mapping[str, Family]) -> tuple[dict[str, 
 async def _pages(api: KubeApi, resource: Resource[Any]) -> Any:  # noqa: ANN401 - an async generator
     token = ""
     while True:
-        found = await api.list(resource, limit=PAGE, continue_token=token)
+        try:
+            found = await api.list(resource, limit=PAGE, continue_token=token)
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            fix = "ask for the right to list nodes, pods and resourcequotas"
+            raise ConfigError("cluster", f"you are not allowed to list {resource.plural}", fix) from error
         yield found
         token = found.continue_token
         if not token:

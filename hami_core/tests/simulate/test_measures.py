@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from hami_core.simulate.measures import SAMPLES
@@ -55,7 +57,7 @@ def test_series_keeps_its_distances_and_its_length():
     result = run(world({"count": 4}), job(count=500, every=7.0, memory=1000, duration=33.0))
     times = result.series.time_s
     assert SAMPLES // 2 <= len(times) <= SAMPLES + 1
-    assert all(b - a == pytest.approx(times[1] - times[0]) for a, b in zip(times, times[1:], strict=False))
+    assert all(b - a == pytest.approx(times[1] - times[0]) for a, b in pairwise(times))
     assert all(len(column) == len(times) for column in result.series.rows())
 
 
