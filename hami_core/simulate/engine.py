@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hami_core.simulate.workload import Workload
 
 EXPLAINED: Final = 3
-"""In a large cluster, the nodes that explain why a pod fits nowhere: the nearest misses, as in the scheduler's event."""
+"""In a large cluster, the nodes that explain a pod that fits nowhere: the nearest misses, as in events."""
 LARGE: Final = 1000
 """Nodes from which a cluster is large. In a smaller one, all nodes explain it."""
 

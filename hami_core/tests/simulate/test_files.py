@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import pytest
 import structlog
@@ -203,3 +207,15 @@ def test_missing_library_names_the_extra_before_the_work(simulate, monkeypatch):
     monkeypatch.delitem(__import__("sys").modules, "hami_core.simulate.plots", raising=False)
     done = simulate("c.yaml", "w.yaml", "--plots", "plots")
     assert str(done.exception) == "--plots: needs matplotlib (pip install 'hami[simulate]')"
+
+
+def test_interrupt_ends_the_command_without_a_traceback(tmp_path):
+    (tmp_path / "c.yaml").write_text(f"nodes: [{ROW % ''}]")
+    argv = [sys.executable, "-c", "from hami_core.cli.main import main; main()", "simulate", "c.yaml", "w.jsonl"]
+    # Python reads the workload through a pipe, so the test knows when the command is at work
+    os.mkfifo(tmp_path / "w.jsonl")
+    process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with process, (tmp_path / "w.jsonl").open("w"):  # opens once the command reads, and holds it there
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert (process.returncode, out, err.strip()) == (1, "", "Aborted!")

@@ -1,0 +1,1 @@
+**Simulation.** `hami simulate` compares placement policies in virtual time, by the scheduler's own code: on a cluster from a file or a snapshot, with jobs from a file or drawn by published statistics. It prints utilisation, fragmentation, stranded amounts and waiting times, and draws plots.
