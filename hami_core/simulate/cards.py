@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from hami_core.placement.fit import WHOLE_CARD
+from hami_core.placement.place import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from hami_core.inventory import Inventory
-    from hami_core.model import PodRequest, Request, VendorRules
+    from hami_core.model import PodRequest
+    from hami_core.placement.fit import Ask as PlannedAsk
 
 _NO_FAMILY: Final = -1
 
@@ -98,13 +100,13 @@ class Ask:
     """One request of a pod, to be compared with many cards.
 
     Args:
-        request: The request.
-        rules: The family's rules.
+        planned: The request as placement sees it.
     """
 
-    def __init__(self, request: Request, rules: VendorRules) -> None:
-        self.request = request
-        self.exclusive = request.cores == WHOLE_CARD and rules.family.full_card_rule
+    def __init__(self, planned: PlannedAsk) -> None:
+        self.request = planned.request
+        self.cores = planned.cores
+        self.exclusive = planned.cores == WHOLE_CARD and planned.rules.family.full_card_rule
 
     def open_cards(self, cards: Cards, row: int | slice) -> np.ndarray:
         """The cards that have the memory, cores and slot of the request free."""
@@ -114,16 +116,12 @@ class Ask:
         if not request.memory_mib and request.memory_percent is not None:
             need = cards.usable_memory[row] * request.memory_percent // 100
         open_: np.ndarray = family & (cards.total_memory[row] - cards.used_memory[row] >= need)
-        open_ &= cards.total_cores[row] - cards.used_cores[row] >= request.cores
+        open_ &= cards.total_cores[row] - cards.used_cores[row] >= self.cores
         open_ &= cards.used_slots[row] < cards.total_slots[row]
         return open_
 
 
 def asks_of(request: PodRequest, inventory: Inventory) -> tuple[Ask, ...]:
     """All requests of a pod's containers, of families that a vendor serves."""
-    return tuple(
-        Ask(one, inventory.rules[one.family])
-        for container in request.containers
-        for one in container.requests
-        if one.family in inventory.rules
-    )
+    plan = Plan(request, inventory.rules, inventory.defaults)
+    return tuple(Ask(planned) for asks in plan.asks for planned in asks)

@@ -101,7 +101,7 @@ class Meter:
         self._cards = cards
         self._shapes = _frequent(workload, inventory)
         every = [ask for shape in workload.shapes for ask in asks_of(shape.request, inventory)]
-        self._least_cores = max(1, min((ask.request.cores for ask in every), default=1))
+        self._least_cores = max(1, min((ask.cores for ask in every), default=1))
         self._least_memory = max(1, min((ask.request.memory_mib for ask in every), default=1))
         first, last = (workload.arrival_s[0], workload.arrival_s[-1]) if len(workload) else (0.0, 0.0)
         self._end = last if last > first else math.inf
@@ -200,7 +200,7 @@ def _frequent(workload: Workload, inventory: Inventory) -> list[tuple[list[Ask],
 
 def _weight(ask: Ask) -> tuple[int, int, int]:
     request = ask.request
-    return request.count, request.memory_mib or request.memory_percent or 0, request.cores
+    return request.count, request.memory_mib or request.memory_percent or 0, ask.cores
 
 
 def _usable(cards: Cards, asks: list[Ask]) -> np.ndarray:
