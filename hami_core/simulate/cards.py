@@ -58,6 +58,7 @@ class Cards:
                 self.usable_memory[row, at] = device.usable_mib
                 self.total_cores[row, at] = device.cores
                 self.total_slots[row, at] = device.slots
+        self._by_family: dict[str, np.ndarray] = {}
         self.offered = self._family != _NO_FAMILY
         self.nodes = len(names)
         self.cards = int(self.offered.sum())
@@ -82,18 +83,44 @@ class Cards:
 
     def may_take(self, node: str, asks: Sequence[Ask]) -> bool:
         """Whether, for each of the requests, some card of the node has the amounts free. If not, the pod can't fit."""
-        row = self._rows[node]
-        return all(ask.open_cards(self, row).any() for ask in asks)
+        free = Free(self, self._rows[node])
+        return all(ask.open_cards(free).any() for ask in asks)
 
-    def is_family(self, word: str) -> np.ndarray:
+    def of_family(self, word: str) -> np.ndarray:
         """The cards of a family."""
-        found: np.ndarray = self._family == self._words.get(word, _NO_FAMILY - 1)
+        found = self._by_family.get(word)
+        if found is None:
+            found = self._by_family[word] = self._family == self._words.get(word, _NO_FAMILY - 1)
         return found
 
-    def family_row(self, word: str, row: int) -> np.ndarray:
-        """The cards of a family on one node."""
-        found: np.ndarray = self._family[row] == self._words.get(word, _NO_FAMILY - 1)
+
+class Free:
+    """What is free on the cards of one node or of all nodes.
+
+    Args:
+        cards: The cards.
+        row: A node's row; None: all.
+    """
+
+    def __init__(self, cards: Cards, row: int | None = None) -> None:
+        self._cards = cards
+        self._at: int | slice = slice(None) if row is None else row
+        at = self._at
+        self.memory_mib: np.ndarray = cards.total_memory[at] - cards.used_memory[at]
+        self.cores: np.ndarray = cards.total_cores[at] - cards.used_cores[at]
+        self.has_slot: np.ndarray = cards.used_slots[at] < cards.total_slots[at]
+        self.is_idle: np.ndarray = cards.used_slots[at] == 0
+
+    def of_family(self, word: str) -> np.ndarray:
+        """The cards of a family."""
+        found: np.ndarray = self._cards.of_family(word)[self._at]
         return found
+
+    @property
+    def usable_mib(self) -> np.ndarray:
+        """Memory that containers can have of each card if it is idle. Percentages count from it."""
+        usable: np.ndarray = self._cards.usable_memory[self._at]
+        return usable
 
 
 class Ask:
@@ -108,16 +135,16 @@ class Ask:
         self.cores = planned.cores
         self.exclusive = planned.cores == WHOLE_CARD and planned.rules.family.full_card_rule
 
-    def open_cards(self, cards: Cards, row: int | slice) -> np.ndarray:
+    def open_cards(self, free: Free) -> np.ndarray:
         """The cards that have the memory, cores and slot of the request free."""
         request = self.request
-        family = cards.family_row(request.family, row) if isinstance(row, int) else cards.is_family(request.family)
         need: int | np.ndarray = request.memory_mib
         if not request.memory_mib and request.memory_percent is not None:
-            need = cards.usable_memory[row] * request.memory_percent // 100
-        open_: np.ndarray = family & (cards.total_memory[row] - cards.used_memory[row] >= need)
-        open_ &= cards.total_cores[row] - cards.used_cores[row] >= self.cores
-        open_ &= cards.used_slots[row] < cards.total_slots[row]
+            need = free.usable_mib * request.memory_percent // 100
+        open_: np.ndarray = free.memory_mib >= need
+        open_ &= free.cores >= self.cores
+        open_ &= free.has_slot
+        open_ &= free.of_family(request.family)
         return open_
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from hami_core.simulate.cards import asks_of
+from hami_core.simulate.cards import Free, asks_of
 
 if TYPE_CHECKING:
     from hami_core.inventory import Inventory
@@ -100,6 +100,7 @@ class Meter:
         self.series = Series()
         self._cards = cards
         self._shapes = _frequent(workload, inventory)
+        self._words = {asks[0].request.family for asks, _ in self._shapes}
         every = [ask for shape in workload.shapes for ask in asks_of(shape.request, inventory)]
         self._least_cores = max(1, min((ask.cores for ask in every), default=1))
         self._least_memory = max(1, min((ask.request.memory_mib for ask in every), default=1))
@@ -164,25 +165,24 @@ class Meter:
 
     def _lost(self) -> tuple[float, float, float]:
         """Fragmentation, stranded memory and stranded cores."""
-        cards = self._cards
-        memory = np.maximum(cards.total_memory - cards.used_memory, 0)
-        cores = np.maximum(cards.total_cores - cards.used_cores, 0)
-        no_slot = cards.used_slots >= cards.total_slots
-        stranded_memory = memory[no_slot | (cores < self._least_cores)].sum()
-        stranded_cores = cores[no_slot | (memory < self._least_memory)].sum()
+        cards, free = self._cards, Free(self._cards)
+        memory, cores = np.maximum(free.memory_mib, 0), np.maximum(free.cores, 0)
+        stranded_memory = memory[~free.has_slot | (cores < self._least_cores)].sum()
+        stranded_cores = cores[~free.has_slot | (memory < self._least_memory)].sum()
         return (
-            self._fragmentation(memory),
+            self._fragmentation(free, memory),
             float(stranded_memory) / max(cards.memory_mib, 1),
             float(stranded_cores) / max(cards.cores, 1),
         )
 
-    def _fragmentation(self, free: np.ndarray) -> float:
+    def _fragmentation(self, free: Free, memory: np.ndarray) -> float:
         """The share of free memory that a pod of the workload can't use, on average over the workload's pods."""
         total = 0.0
+        of_family = {word: float(memory[free.of_family(word)].sum()) for word in self._words}
         for asks, weight in self._shapes:
-            of_family = float(free[self._cards.is_family(asks[0].request.family)].sum())
-            if of_family:
-                total += weight * (1 - float(free[_usable(self._cards, asks)].sum()) / of_family)
+            there = of_family[asks[0].request.family]
+            if there:
+                total += weight * (1 - float(memory[_usable(free, asks[0])].sum()) / there)
         return total
 
 
@@ -203,12 +203,11 @@ def _weight(ask: Ask) -> tuple[int, int, int]:
     return request.count, request.memory_mib or request.memory_percent or 0, ask.cores
 
 
-def _usable(cards: Cards, asks: list[Ask]) -> np.ndarray:
-    """The cards that the pod's largest container can get: they have room, and so have enough cards of their node."""
-    ask = asks[0]
-    open_ = ask.open_cards(cards, slice(None))
+def _usable(free: Free, ask: Ask) -> np.ndarray:
+    """The cards that a container can get: they have room, and so have enough cards of their node."""
+    open_ = ask.open_cards(free)
     if ask.exclusive:
-        open_ &= cards.used_slots == 0
-    enough: np.ndarray = open_.sum(axis=1) >= ask.request.count
+        open_ &= free.is_idle
+    enough: np.ndarray = np.count_nonzero(open_, axis=1) >= ask.request.count
     usable: np.ndarray = open_ & enough[:, None]
     return usable

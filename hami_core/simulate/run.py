@@ -84,10 +84,12 @@ def candidates(cluster: Cluster) -> tuple[list[str], set[tuple[str, str]]]:
     """
     stored = cluster.nodes.store
     names = [n for n in cluster.inventory.node_names() if n not in stored or not stored[n].spec.unschedulable]
+    words = tuple(cluster.families)
+    concerned = [name for name in names if name in cluster.closed_nodes or cluster.inventory.bar(name, words)]
     closed = {
         (name, word)
-        for name in names
-        for word in cluster.families
+        for name in concerned
+        for word in words
         if word in cluster.closed_nodes.get(name, ()) or cluster.inventory.bar(name, [word])
     }
     return names, closed
