@@ -16,7 +16,7 @@ import yaml
 from tests.bench.figures import Figure
 
 BENCH = "simulate"
-SIZES = ((1_000, 100_000, 1.5), (5_000, 100_000, 0.95), (20_000, 20_000, 0.95), (50_000, 20_000, 0.95))
+SIZES = ((250, 100_000, 1.5), (5_000, 100_000, 0.95), (20_000, 20_000, 0.95), (50_000, 20_000, 0.95))
 """Nodes of 8 cards, pods and load. Under a load of 1.5, most pods wait."""
 QUICK = ((50, 500, 0.95),)
 
