@@ -55,8 +55,7 @@ def test_each_vendor_is_an_extra_of_its_version():
     assert {"nvidia", "ascend", "cambricon"} <= vendors.keys()
     assert {name: extras[name] for name in vendors} == {name: [pin] for name, pin in vendors.items()}
     assert extras["all"] == sorted(vendors.values())
-    assert extras.keys() == {*vendors, "all", "demo", "manifests", "testing", "top"}
-    assert extras.keys() == {*vendors, "all", "demo", "manifests", "simulate", "testing"}
+    assert extras.keys() == {*vendors, "all", "demo", "manifests", "simulate", "testing", "top"}
 
 
 def test_template_has_the_right_version():
