@@ -32,8 +32,8 @@ The other 13.3 % of the tasks ask for no card, and are left out here.
 PARTS: Final = {11: 1, 16: 3, 22: 4, 32: 12, 46: 7, 47: 23, 48: 1, 59: 1, 65: 11, 81: 25}
 """Percent of a card's compute → number of tasks, of the 88 tasks with a part of a card in the sample.
 
-The sample is the 171 tasks with GPUs that were scheduled, of ``openb-pod-4255`` to ``openb-pod-4475`` in
-``openb_pod_list_default.csv``: two days of the trace.
+The sample is 171 scheduled tasks with GPUs, one after the other from ``openb-pod-4255`` on, in
+``openb_pod_list_default.csv``: about two days of the trace.
 """
 DURATIONS_S: Final = (
     (0.0, 12.0), (0.05, 43.0), (0.10, 67.0), (0.25, 589.0), (0.50, 1447.0), (0.75, 4342.0), (0.90, 18958.0),
