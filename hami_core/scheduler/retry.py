@@ -27,10 +27,11 @@ from hami_core import clock as wall
 from hami_core.errors import HamiError, KubeError
 from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import PODS
+from hami_core.scheduler.pace import Pace
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from hami_core.kube.informer import Informer
     from hami_core.kube.objects import Pod
@@ -152,47 +153,63 @@ class RefusedPodRetry:
         self._event.set()
 
     async def _retry_due(self, since: float) -> bool:
-        """Retry the pods that fit now. Returns whether there was one. Each shape that does not fit is tried once."""
+        """Retry the pods that fit now. Returns whether there was one. Each shape that does not fit is tried once.
+
+        Other tasks run each millisecond: 10,000 pods that wait take seconds to go through.
+        """
         hopeless: set[str] = set()
         retried = 0
+        pace = Pace(clock=self._clock)
         for refusal in self._due(since):
-            pod = self._waiting.get(refusal.request.uid)
-            if pod is None or refusal.shape in hopeless:
+            await pace.pause()
+            if refusal is None or refusal.request.uid not in self._waiting or refusal.shape in hopeless:
                 continue
-            if not self._has_place(refusal.request):
+            if not self._fits(refusal.request):
                 hopeless.add(refusal.shape)
-                await asyncio.sleep(0)
                 continue
-            await self._retry(pod)
+            self._searched_s += pace.worked_s
+            await self._retry(self._waiting[refusal.request.uid])
             retried += 1
             if retried % BATCH_PODS == 0:
                 await asyncio.sleep(BATCH_PAUSE_S)
                 hopeless.clear()
+            pace = Pace(clock=self._clock)
+        self._searched_s += pace.worked_s
         return retried > 0
 
-    def _has_place(self, request: PodRequest) -> bool:
-        began = self._clock()
-        found = self._fits(request)
-        self._searched_s += self._clock() - began
-        return found
+    def _due(self, since: float) -> Iterator[Refusal | None]:
+        """Refusals since that time; for `_ALL_REFUSALS` also those by kube-scheduler itself.
 
-    def _due(self, since: float) -> list[Refusal]:
-        """Refusals since that time; for `_ALL_REFUSALS` also those by kube-scheduler itself."""
-        due = []
+        The caller may let other tasks run between two of them. None: a refusal that is not due.
+        """
+        refused, waiting = list(self._refused), list(self._waiting)
         now = self._clock()
-        for uid, refusal in list(self._refused.items()):
-            if uid not in self._waiting and now - refusal.at > INFORMER_LAG_S:
+        for uid in refused:
+            refusal = self._refused.get(uid)
+            if refusal is None:
+                yield None  # placed, or gone
+            elif uid not in self._waiting and now - refusal.at > INFORMER_LAG_S:
                 del self._refused[uid]  # the pod was deleted before the informer showed it
+                yield None
             elif refusal.at >= since:
-                due.append(refusal)
                 if uid not in self._waiting:
                     self._retry_since(since)  # the informer has not shown the pod yet
+                yield refusal
+            else:
+                yield None
         if since == _ALL_REFUSALS:
-            for uid, pod in self._waiting.items():
-                if uid not in self._refused and _was_refused(pod):
-                    with suppress(HamiError):  # Filter reports it
-                        due.append(Refusal(now, self._request(pod)))
-        return due
+            known = set(refused)
+            for uid in waiting:
+                yield self._refusal_of_kube_scheduler(uid) if uid not in known else None
+
+    def _refusal_of_kube_scheduler(self, uid: str) -> Refusal | None:
+        """The refusal of a pod that Filter has not refused; None: it was not refused, or the request is invalid."""
+        pod = self._waiting.get(uid)
+        if pod is None or uid in self._refused or not _was_refused(pod):
+            return None
+        with suppress(HamiError):  # Filter reports it
+            return Refusal(self._clock(), self._request(pod))
+        return None
 
     def _see(self, old: Pod | None, pod: Pod | None) -> None:
         if old is not None and (pod is None or pod.uid != old.uid):

@@ -7,13 +7,13 @@ which other tasks run. So a Filter never waits for a scrape.
 from __future__ import annotations
 
 import asyncio
-import time
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from hami_core.observe import metrics as tables
 from hami_core.observe.exposition import spelling
 from hami_core.scheduler import state
+from hami_core.scheduler.pace import PIECE_S, Pace
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from hami_core.observe.exposition import Encoder, Lines
     from hami_core.observe.metrics import Row
 
-PIECE_S: Final = 0.001
 NODES_A_PIECE: Final = 128
 """Nodes whose text is joined at once, about 200 KiB."""
 ROUNDS: Final = 3
@@ -141,17 +140,3 @@ async def _pieces(
                 await asyncio.sleep(0)
         if quotas[index]:
             yield quotas[index]
-
-
-class Pace:
-    """Lets other tasks run each time that a piece of time is used up."""
-
-    def __init__(self, piece_s: float) -> None:
-        self._piece_s = piece_s
-        self._end = time.perf_counter() + piece_s
-
-    async def pause(self) -> None:
-        """Let other tasks run if the piece of time is used up."""
-        if time.perf_counter() >= self._end:
-            await asyncio.sleep(0)
-            self._end = time.perf_counter() + self._piece_s

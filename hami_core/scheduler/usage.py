@@ -15,7 +15,7 @@ import msgspec
 from hami_core.http.serve import Response, Route, text
 from hami_core.http.token import guarded, no_token
 from hami_core.placement.pod_usage import uses
-from hami_core.scheduler.scrape import PIECE_S, Pace
+from hami_core.scheduler.pace import PIECE_S, Pace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable

@@ -227,3 +227,37 @@ async def test_searches_take_at_most_a_tenth_of_the_time(monkeypatch):
     finally:
         running.cancel()
     assert min(later - sooner for sooner, later in pairwise(searches)) >= 0.45
+
+
+@pytest.mark.parametrize("by_filter", [True, False], ids=["refused by Filter", "refused by kube-scheduler"])
+async def test_other_tasks_run_during_a_search_of_many_pods(by_filter):
+    """To read a request takes 1 ms here, and so does a search. Other tasks run at least after every third pod."""
+    clock, pods, seen, searches, turns = Clock(), 300, [], [], 0
+
+    def request(pod):
+        clock.offset += 0.001
+        return PodRequest(pod.uid, "default", pod.metadata.name, ())
+
+    def fits(wanted):
+        clock.offset += 0.001
+        searches.append(wanted.uid)
+        return False
+
+    waits = [decode(Pod, orjson.dumps(waiting(f"p{number}")), "test") for number in range(pods)]
+    informer = SimpleNamespace(on_change=seen.append)
+    pod_retry = retry.RefusedPodRetry(None, informer, lambda _: True, request=request, fits=fits, clock=clock)
+    for number, one in enumerate(waits):
+        seen[0](None, one)
+        if by_filter:
+            pod_retry.refused(PodRequest(one.uid, f"tenant-{number}", one.metadata.name, ()))
+    pod_retry.retry_refused()
+    running = asyncio.create_task(pod_retry.run())
+    try:
+        async with asyncio.timeout(60):
+            while pod_retry.is_busy:
+                turns += bool(searches)
+                await asyncio.sleep(0)
+    finally:
+        running.cancel()
+    assert len(searches) == (pods if by_filter else 1), "pods of one shape are searched once"
+    assert turns >= pods / 3
