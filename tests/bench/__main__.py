@@ -24,6 +24,7 @@ BENCHES = {
     "objects": "start, Filter and memory with 1,000 nodes and 4,000 pods whose objects are as large as real ones",
     "binds": "Filter and Bind of many pods: on one node, from four clients at once; API calls of a placed pod",
     "top": "hami top with 1,000 agents behind an API server; /usage of 5,000 nodes",
+    "pending": "10,000 pods that wait: memory, the search for pods that fit by now, Filters of other pods meanwhile",
     "agent": "the node agent's answers to the kubelet, its memory and idle CPU",
     "codecs": "encode and decode throughput of the wire formats",
     "interposer": "cost of alloc/free and of a launch over the bare simulated driver",
