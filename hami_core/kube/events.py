@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import secrets
 import time
 from collections import OrderedDict
@@ -36,6 +37,10 @@ AGGREGATE_S: Final = 600.0
 PER_S: Final = 50.0
 """Most events written per second, after a burst of ``AT_ONCE``."""
 AT_ONCE: Final = 100
+REMEMBERED: Final = 20_480
+"""Events that are remembered, so that a repeated one only raises a count: two events of each of 10,000 waiting pods."""
+BUCKETS: Final = 1000
+"""Objects whose limit is remembered."""
 NORMAL_BURST: Final = 100
 """Most ``Normal`` events at once about all objects together; after that, one more every ``NORMAL_REFILL_S``.
 
@@ -52,9 +57,11 @@ class _Note:
     message: str
 
     @property
-    def key(self) -> tuple[str, ...]:
+    def key(self) -> bytes:
+        """A digest of the note, since all messages would take too much memory."""
         target = self.target
-        return (target.kind, target.namespace, target.name, target.uid, self.type, self.reason, self.message)
+        told = (target.kind, target.namespace, target.name, target.uid, self.type, self.reason, self.message)
+        return hashlib.blake2b("\0".join(told).encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 @dataclass(slots=True)
@@ -107,11 +114,10 @@ class EventRecorder:
         self._component = component
         self._instance = instance
         self._clock = clock
-        self._bound = bound
         self._pace = Throttle(PER_S, AT_ONCE)
         self._normal_events = _Bucket(NORMAL_BURST, clock())
         self._waiting: asyncio.Queue[_Note] = asyncio.Queue(bound)
-        self._sent: OrderedDict[tuple[str, ...], _Sent] = OrderedDict()
+        self._sent: OrderedDict[bytes, _Sent] = OrderedDict()
         self._buckets: OrderedDict[tuple[str, str, str], _Bucket] = OrderedDict()
 
     def record(
@@ -192,7 +198,7 @@ class EventRecorder:
         )
         await self._api.create(EVENTS, event, namespace)
         self._sent[note.key] = _Sent(name, namespace, 1, self._clock())
-        while len(self._sent) > self._bound:
+        while len(self._sent) > REMEMBERED:
             self._sent.popitem(last=False)
 
     def _admit(self, target: ObjectReference) -> bool:
@@ -200,7 +206,7 @@ class EventRecorder:
         key, now = (target.kind, target.namespace, target.name), self._clock()
         self._buckets[key], admitted = self._buckets.get(key, _Bucket(BURST, now)).take(BURST, REFILL_S, now)
         self._buckets.move_to_end(key)
-        while len(self._buckets) > self._bound:
+        while len(self._buckets) > BUCKETS:
             self._buckets.popitem(last=False)
         return admitted
 

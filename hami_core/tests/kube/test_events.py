@@ -58,6 +58,18 @@ async def test_full_queue_drops_events(api):
     assert recorder.dropped == 3
 
 
+async def test_repeated_events_of_many_objects_are_counted_up(api, server, monkeypatch):
+    monkeypatch.setattr("hami_core.kube.events.PER_S", 1e6)
+    pods, tries = 1200, 2
+    async with running(api, bound=pods) as recorder:
+        for _ in range(tries):
+            for n in range(pods):
+                recorder.record(ObjectReference(kind="Pod", name=f"p{n}", namespace="d"), "Warning", "R", "m")
+            await recorder.flush(30)
+    assert len(server.objects["events"]) == pods
+    assert {event["count"] for event in server.objects["events"].values()} == {tries}
+
+
 async def test_normal_events_are_dropped_before_warnings(api, server):
     async with running(api, clock=lambda: 1.0) as recorder:
         for n in range(2 * NORMAL_BURST):
