@@ -36,7 +36,7 @@ STEADY, CHANGING = NAMES[:-10], NAMES[-10:]
 WORKERS = 4
 GROWTH_MIB = 20
 """Most growth of resident memory after the first tenth of the requests, which fills every bounded cache."""
-BLOCK_GROWTH = 0.02
+BLOCK_GROWTH = 0.05
 """Most growth of the number of Python's memory blocks, as a part of it."""
 
 PROBE = """

@@ -87,16 +87,22 @@ class Observer:
         elif where[0]:
             self.times_bound += 1
             self.bound[uid] = where
-            self.first_bind.setdefault(epoch_of(annotations[keys.SIGNATURE]), time.monotonic())
-            self._count(where[1], 1)
+            epoch = epoch_of(annotations[keys.SIGNATURE])
+            self.first_bind.setdefault(epoch, time.monotonic())
+            if not self._count(where[1], 1):
+                assert epoch < max(self.first_bind), f"the leader gave a card more than it has: {where[1]}"
+                self.late_writes += 1
 
-    def _count(self, allocation: str, sign: int) -> None:
+    def _count(self, allocation: str, sign: int) -> bool:
+        """Count an allocation. Returns whether its cards have enough for all pods on them."""
+        enough = True
         for container in decode_pod_devices(allocation, key=ALLOCATED, family="ACME"):
             for piece in container:
                 given = self._given.setdefault(piece.device_id, [0, 0, 0])
                 for at, amount in enumerate((piece.memory_mib, piece.cores, 1)):
                     given[at] += sign * amount
-                self.late_writes += sign > 0 and not _within_card(given)
+                enough &= _within_card(given)
+        return enough
 
     def check(self) -> None:
         """Check that no card has given more than it has now."""
@@ -226,21 +232,19 @@ class Pair:
         self.lease.spec["leaseDurationSeconds"] = lease_s
         await self.lease.pass_to(self.leader)
         self._renews.set()
-        clients = [asyncio.create_task(self.client()) for _ in range(CLIENTS)]
-        tasks = [*clients, asyncio.create_task(self.observer.run(self.api)), asyncio.create_task(self._renew(renew_s))]
-        while len(self.observer.bound) < ROOM:
-            await asyncio.sleep(0.02)
         changes = []
-        for how, expires in zip(kinds, expiring, strict=False):
-            changes.append(await self.change(how, expires=expires))
-            assert not any(task.done() for task in tasks), [task for task in tasks if task.done()]
-        self._no_more.set()
-        while len(self.observer.bound) < min(ROOM, len((await self.api.call("GET", PODS))["items"])):
-            await asyncio.sleep(0.05)
-        for task in tasks:
-            task.cancel()
-        ended = await asyncio.gather(*tasks, return_exceptions=True)
-        assert not any(isinstance(result, Exception) for result in ended), ended
+        async with asyncio.TaskGroup() as group:
+            work = (self.observer.run(self.api), self._renew(renew_s), *(self.client() for _ in range(CLIENTS)))
+            tasks = [group.create_task(task) for task in work]
+            while len(self.observer.bound) < ROOM:
+                await asyncio.sleep(0.02)
+            for how, expires in zip(kinds, expiring, strict=False):
+                changes.append(await self.change(how, expires=expires))
+            self._no_more.set()
+            while len(self.observer.bound) < min(ROOM, len((await self.api.call("GET", PODS))["items"])):
+                await asyncio.sleep(0.05)
+            for task in tasks:
+                task.cancel()
         if not self.observer.late_writes:
             self.observer.check()
         return changes
