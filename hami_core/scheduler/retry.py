@@ -105,7 +105,8 @@ class RefusedPodRetry:
         self._waiting: dict[str, Pod] = {}
         self._refused: dict[str, Refusal] = {}  # by Filter, oldest first
         self._since = _NO_REFUSALS  # pods refused later than this are due
-        self._searched_s = 0.0  # since the last pause
+        self._searched_s = 0.0  # of the last search
+        self._rest_until = float("-inf")  # the pause after it
         self._event = asyncio.Event()
         pods.on_change(self._see)
 
@@ -139,10 +140,11 @@ class RefusedPodRetry:
         """Retry pods until cancelled."""
         while True:
             await self._event.wait()
-            await asyncio.sleep(max(COALESCE_S, SEARCH_PAUSE_RATIO * self._searched_s))
+            await asyncio.sleep(max(COALESCE_S, self._rest_until - self._clock()))
             self._searched_s = 0.0
             since, self._since = self._since, _NO_REFUSALS
             retried = await self._retry_due(since)
+            self._rest_until = self._clock() + SEARCH_PAUSE_RATIO * self._searched_s
             if self._since == _NO_REFUSALS:
                 self._event.clear()
             if retried:

@@ -229,6 +229,33 @@ async def test_searches_take_at_most_a_tenth_of_the_time(monkeypatch):
     assert min(later - sooner for sooner, later in pairwise(searches)) >= 0.45
 
 
+async def test_search_long_ago_delays_no_later_one():
+    """The pause of an hour after a search of 400 s is over when the next change comes."""
+    clock, searches = Clock(), []
+
+    def fits(_):
+        searches.append(clock.offset)
+        clock.offset += 400
+        return False
+
+    waits = decode(Pod, orjson.dumps(waiting("p1")), "test")
+    wanted = PodRequest(waits.uid, "default", "p1", ())
+    informer = SimpleNamespace(on_change=lambda see: see(None, waits))
+    pod_retry = retry.RefusedPodRetry(None, informer, lambda _: True, request=lambda _: wanted, fits=fits, clock=clock)
+    pod_retry.refused(wanted)
+    running = asyncio.create_task(pod_retry.run())
+    try:
+        async with asyncio.timeout(60):
+            for _ in range(2):
+                pod_retry.retry_refused()
+                while pod_retry.is_busy:
+                    await asyncio.sleep(0.01)
+                clock.offset += 3600
+    finally:
+        running.cancel()
+    assert searches == [0, 4000]
+
+
 @pytest.mark.parametrize("by_filter", [True, False], ids=["refused by Filter", "refused by kube-scheduler"])
 async def test_other_tasks_run_during_a_search_of_many_pods(by_filter):
     """To read a request takes 1 ms here, and so does a search. Other tasks run at least after every third pod."""
