@@ -187,14 +187,16 @@ class Pair:
     # --- changes of leader
 
     async def change(self, how: str, *, expires: bool) -> Change:
-        """Take the leader away, wait for the first Bind of the other one, and start the old one again.
+        """Start the other replica if it does not run, take the leader away, and wait for the other one's first Bind.
 
         Args:
             how: ``killed``, ``paused`` or ``ended``.
             expires: Whether the Lease passes on only after it expired; False: it is released.
         """
-        old = self.replicas[self.leader]
-        await self.replicas[self.follower].ready()
+        old, new = self.replicas[self.leader], self.replicas[self.follower]
+        if _has_ended(new):
+            new.start()
+        await new.ready()
         await asyncio.sleep(self.rng.uniform(0.2, 0.6))
         terms = set(self.observer.first_bind)
         self._renews.clear()
@@ -205,9 +207,9 @@ class Pair:
         self.leader = self.follower
         await self.lease.pass_to(self.leader)
         self._renews.set()
-        while not (new := self.observer.first_bind.keys() - terms):
+        while not (epochs := self.observer.first_bind.keys() - terms):
             await asyncio.sleep(0.02)
-        assert new == {max(self.observer.first_bind)}, "the new leader's epoch is the highest"
+        assert epochs == {max(self.observer.first_bind)}, "the new leader's epoch is the highest"
         await asyncio.sleep(self.rng.uniform(0.2, 0.6))
         if how == "paused":
             old.signal(signal.SIGCONT)
@@ -215,8 +217,7 @@ class Pair:
             await asyncio.to_thread(old.wait)
             assert old.process is not None
             assert old.process.returncode == (-signal.SIGKILL if how == "killed" else 0)
-            old.start()
-        return Change(how, self.observer.first_bind[new.pop()] - lost)
+        return Change(how, self.observer.first_bind[epochs.pop()] - lost)
 
     async def _renew(self, every_s: float) -> None:
         """Renew the Lease, as the leader's kube-scheduler does."""
@@ -248,6 +249,10 @@ class Pair:
         if not self.observer.late_writes:
             self.observer.check()
         return changes
+
+
+def _has_ended(replica: Part) -> bool:
+    return replica.process is not None and replica.process.poll() is not None
 
 
 @asynccontextmanager
