@@ -15,10 +15,10 @@ fits on some node now.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -57,17 +57,25 @@ _NO_REFUSALS: Final = float("inf")
 _ALL_REFUSALS: Final = float("-inf")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Refusal:
-    """A pod's last refusal: its time in monotonic seconds, and the request."""
+    """A pod's last refusal.
+
+    Attributes:
+        at: Its time in monotonic seconds.
+        request: What the pod asks for.
+        shape: A digest of the request without the pod's identity. Pods of one shape fit on the same nodes.
+    """
 
     at: float
     request: PodRequest
+    shape: bytes
 
-    @cached_property
-    def shape(self) -> str:
-        """The request without the pod's identity: pods of one shape fit on the same nodes."""
-        return repr(replace(self.request, uid="", name=""))
+    @classmethod
+    def of(cls, request: PodRequest, at: float) -> Refusal:
+        """A refusal of this request."""
+        shape = repr(replace(request, uid="", name="")).encode(errors="surrogatepass")
+        return cls(at, request, hashlib.blake2b(shape, digest_size=16).digest())
 
 
 class RefusedPodRetry:
@@ -113,7 +121,7 @@ class RefusedPodRetry:
     def refused(self, request: PodRequest) -> None:
         """Filter found no node for a pod."""
         self._refused.pop(request.uid, None)
-        self._refused[request.uid] = Refusal(self._clock(), request)
+        self._refused[request.uid] = Refusal.of(request, self._clock())
 
     def placed(self, uid: str) -> None:
         """Filter found a node for the pod."""
@@ -159,7 +167,7 @@ class RefusedPodRetry:
 
         Other tasks run each millisecond: 10,000 pods that wait take seconds to go through.
         """
-        hopeless: set[str] = set()
+        hopeless: set[bytes] = set()
         retried = 0
         pace = Pace(clock=self._clock)
         for refusal in self._due(since):
@@ -210,7 +218,7 @@ class RefusedPodRetry:
         if pod is None or uid in self._refused or not _was_refused(pod):
             return None
         with suppress(HamiError):  # Filter reports it
-            return Refusal(self._clock(), self._request(pod))
+            return Refusal.of(self._request(pod), self._clock())
         return None
 
     def _see(self, old: Pod | None, pod: Pod | None) -> None:
