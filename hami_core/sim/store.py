@@ -24,6 +24,7 @@ Key = tuple[str, str]
 """Namespace (empty for cluster-wide objects) and name."""
 
 _COMPACT_BYTES = 64 << 20
+"""The journal is rewritten once it is longer than this, and twice as long as it was after the last time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class Store:
         """Watches from a version below this one get 410."""
         self._load()
         self._journal: BinaryIO = path.open("ab", buffering=0)
+        self._compact_at = max(_COMPACT_BYTES, 2 * self._journal.tell())
 
     def _load(self) -> None:
         """Replays the journal: a snapshot up to a line with only a version, events after it."""
@@ -118,9 +120,10 @@ class Store:
         self._events.append(Event(self.version, kind, resource, obj, before))
         if len(self._events) > 2 * self._window:
             self.forget(keep=self._window)
-        if self._journal.tell() > _COMPACT_BYTES:
+        if self._journal.tell() > self._compact_at:
             self._journal.close()
             self._journal = self._compact()
+            self._compact_at = max(_COMPACT_BYTES, 2 * self._journal.tell())
         self._changed.set()
         self._changed = asyncio.Event()
         return obj
