@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BENCHES = {
     "filter": "Filter in process: 100, 1,000 and 5,000 nodes of 8 cards, empty and filled, unseen requests",
     "http": "Filter and webhook over HTTP through the whole scheduler process",
-    "objects": "start, Filter and memory with 1,000 nodes and 4,000 pods whose objects are as large as real ones",
+    "objects": "the whole scheduler process with 1,000, 5,000 and 50,000 nodes whose objects are as large as real ones",
     "binds": "Filter and Bind of many pods: on one node, from four clients at once; API calls of a placed pod",
     "top": "hami top with 1,000 agents behind an API server; /usage of 5,000 nodes",
     "pending": "10,000 pods that wait: memory, the search for pods that fit by now, Filters of other pods meanwhile",

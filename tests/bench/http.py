@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import aiohttp
 
@@ -23,6 +24,9 @@ from hami_core.wire import node as node_wire
 from hami_core.wire import pod as pod_wire
 from tests.bench import scrape
 from tests.bench.figures import Figure, p50_p99
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NODES, CARDS = 5000, 8
 RNG = random.Random(7)
@@ -58,8 +62,17 @@ async def _run(rounds: int) -> list[Figure]:
                 part.wait()
 
 
-def scheduler(folder: Path, cluster: Cluster) -> tuple[Part, int, int]:
-    """The scheduler process, not yet started, with the ports of the extender and of ``/metrics``."""
+def scheduler(
+    folder: Path, cluster: Cluster, *, vendors: str = "nvidia", more: Sequence[str] = ()
+) -> tuple[Part, int, int]:
+    """The scheduler process, not yet started, with the ports of the extender and of ``/metrics``.
+
+    Args:
+        folder: For its log.
+        cluster: Has the API server.
+        vendors: Names of the vendors to load; empty: all that are installed.
+        more: Further arguments.
+    """
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": ""}
     _compile(environment)
     port, metrics = free_port(), free_port()
@@ -67,7 +80,7 @@ def scheduler(folder: Path, cluster: Cluster) -> tuple[Part, int, int]:
         "scheduler",
         [sys.executable, "-m", "hami_core", "scheduler", f"--kubeconfig={cluster.kubeconfig}",
          f"--http_bind=127.0.0.1:{port}", f"--metrics-bind-address=127.0.0.1:{metrics}",
-         "--vendors=nvidia", "--log-format=json"],
+         f"--vendors={vendors}", "--log-format=json", *more],
         environment,
         folder / "scheduler.log",
         f"http://127.0.0.1:{metrics}/readyz",
