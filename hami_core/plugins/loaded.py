@@ -117,8 +117,8 @@ class Loaded:
         errors: list[HamiError] = []
         for vendor in self.vendors:
             try:
-                found = vendor.register(node) or ()
-                lists = {family.word: _offered(family, found, node) for family in vendor.families}
+                found = vendor.register(node)
+                lists = {family.word: _offered(family, found, node) if found else () for family in vendor.families}
             except (VendorError, WireError) as error:
                 errors.append(error)
                 devices |= dict.fromkeys(vendor.words)

@@ -14,10 +14,10 @@ from hami_core.errors import WireError
 from hami_core.inventory import Inventory
 from hami_core.kube.events import reference
 from hami_core.kube.informer import Informer
-from hami_core.kube.objects import Container, Node, ObjectReference, Pod, PodSpec, ResourceQuota
+from hami_core.kube.objects import Container, Node, ObjectReference, Pod, ResourceQuota
 from hami_core.kube.port import NODES, PODS, RESOURCE_QUOTAS
 from hami_core.placement.quota_spec import Fault, Finding, findings
-from hami_core.scheduler import pods
+from hami_core.scheduler import pods, trim
 from hami_core.scheduler.agent_availability import AgentAvailability
 from hami_core.scheduler.errors import UnservedError
 from hami_core.scheduler.keyring import Keyring
@@ -92,7 +92,7 @@ class Cluster:
         self.inventory = Inventory(loaded.rules(), defaults)
         self._keyring = keyring or Keyring()
         selector = ",".join(f"{key}={value}" for key, value in (node_labels or {}).items())
-        self.nodes = Informer(api, NODES, label_selector=selector)
+        self.nodes = Informer(api, NODES, label_selector=selector, trim=trim.node)
         self.pods = Informer(api, PODS, trim=self._trim)
         self.quotas = Informer(api, RESOURCE_QUOTAS)
         self.informers: tuple[Informer[Node], Informer[Pod], Informer[ResourceQuota]] = (
@@ -124,6 +124,7 @@ class Cluster:
         self._epoch = -1
         self._resources = {name for family in self.families.values() for name in family.resources.names()}
         self._unserved = frozenset(managed) - self._resources
+        self._counted = self._unserved | self._resources
         self._allocated = {family.allocated_key for family in self.families.values()}
         self._modes = {family.mode_key for family in self.families.values() if family.mode_key}
         self.nodes.on_change(self._node)
@@ -210,10 +211,11 @@ class Cluster:
             return  # a heartbeat
         self._facts[facts.name] = facts
         registration = self.loaded.register(facts)
-        devices = self._devices.setdefault(facts.name, {})
-        before = dict(devices), self.closed_nodes.get(facts.name), self._availability.reasons(facts.name, 0.0)
+        had = self._devices.get(facts.name, {})
+        before = had, self.closed_nodes.get(facts.name), self._availability.reasons(facts.name, 0.0)
         failed = frozenset(word for word, found in registration.devices.items() if found is None)
-        devices |= {word: found for word, found in registration.devices.items() if found is not None}
+        listed = {word: had.get(word, ()) if found is None else found for word, found in registration.devices.items()}
+        devices = self._devices[facts.name] = {word: found for word, found in listed.items() if found}
         if failed:
             if failed != self.closed_nodes.get(facts.name):
                 log.warning(
@@ -227,15 +229,14 @@ class Cluster:
             log.info("a node's devices can be read again", node=facts.name)
         self._set_node(facts, devices, failed)
         self._availability.see(facts.name, facts.labels, self.now())
-        self._recheck_devices(facts.name, {word for word, found in before[0].items() if found})
+        self._recheck_devices(facts.name, set(had))
         self._bar_node(facts.name)
         if before != (devices, self.closed_nodes.get(facts.name), self._availability.reasons(facts.name, 0.0)):
             self.listener.node_changed()
 
     def _set_node(self, facts: NodeFacts, devices: dict[str, tuple[Device, ...]], failed: frozenset[str]) -> None:
         """Write a node's devices. A family whose register can't be read keeps its devices, but takes no new pods."""
-        known = {word for word, found in devices.items() if found}
-        if known and known <= failed:
+        if devices and devices.keys() <= failed:
             self.inventory.set_node(facts, devices, closed=True)
             return
         shown = {
@@ -275,18 +276,11 @@ class Cluster:
     # --- pods
 
     def _trim(self, pod: Pod) -> Pod:
-        """Keep pods that concern us whole. Of other pods, keep only name, UID, node and scheduler, to save memory."""
+        """Keep waiting pods that concern us whole, and the parts of other pods that are read again."""
         annotations = pod.metadata.annotations
         if not self._allocated.isdisjoint(annotations) or self.asks(pod) or pods.first_asked(pod, self._unserved):
-            return pod
-        meta = type(pod.metadata)(
-            name=pod.metadata.name,
-            namespace=pod.metadata.namespace,
-            uid=pod.metadata.uid,
-            resource_version=pod.metadata.resource_version,
-        )
-        spec = PodSpec(node_name=pod.spec.node_name, scheduler_name=pod.spec.scheduler_name)
-        return Pod(metadata=meta, spec=spec)
+            return trim.bound_pod(pod, self._counted) if pod.spec.node_name else pod
+        return trim.foreign_pod(pod)
 
     def request_of(self, pod: Pod) -> PodRequest:
         """What a pod asks for.
@@ -379,7 +373,7 @@ class Cluster:
         """
         for uid in self.unreadable.on(node):
             self._recheck_pod(uid)
-        new = {word for word, found in self._devices.get(node, {}).items() if found} - before
+        new = self._devices.get(node, {}).keys() - before
         for booking in self.inventory.bookings_on(node) if new else ():
             pod = self.pods.store.get(f"{booking.namespace}/{booking.name}")
             if pod is not None and pod.uid == booking.uid and pod.uid not in self.unreadable:

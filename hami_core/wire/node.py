@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -126,7 +127,7 @@ def _device(entry: _Device, family: str, key: str, position: int) -> Device:
         slots=entry.count,
         memory_mib=entry.devmem,
         cores=entry.devcore,
-        type=entry.type,
+        type=sys.intern(entry.type),
         family=family,
         numa=max(entry.numa, 0),
         mode=entry.mode,

@@ -104,7 +104,8 @@ def _slice(piece: str, key: str, offset: int, family: str, *, strict: bool) -> S
             amounts.append(parse_int_go(text, minimum=0))
         except ValueError as error:
             raise WireError(key, offset, f"invalid {name} field: {error}") from None
-    return Slice(fields[0], family, amounts[0], amounts[1], fields[1])
+    kind = family if fields[1] == family else fields[1]  # one text for all slices, since a cluster has many
+    return Slice(fields[0], family, amounts[0], amounts[1], kind)
 
 
 # --- a pod's whole allocation ----------------------------------------------------------------------------------------
