@@ -66,8 +66,10 @@ def diff(before: Json, after: Json, path: str = "") -> list[dict[str, Json]]:
     """JSON-patch operations that turn ``before`` into ``after``.
 
     Maps are compared key by key. Lists are compared element by element, and new elements are appended; a list that
-    became shorter is replaced. Any other changed value is replaced.
+    became shorter is replaced. Any other changed value is replaced. Parts that both share are not looked into.
     """
+    if before is after:
+        return []
     if isinstance(before, dict) and isinstance(after, dict):
         return _diff_maps(before, after, path)
     if isinstance(before, list) and isinstance(after, list) and len(before) <= len(after):
