@@ -22,7 +22,7 @@ from hami_core.kube.objects import KubeObject
 from hami_core.kube.port import ApiError, KubeApi, Resource
 
 if TYPE_CHECKING:
-    from hami_core.kube.port import Undecodable, WatchEvent
+    from hami_core.kube.port import Page, Undecodable, WatchEvent
 
     UndecodableHandler = Callable[[str, Undecodable | None], None]
     """Called as ``handler(key, found)``; None: the object can be decoded again or was deleted. Must not block."""
@@ -182,17 +182,32 @@ class Informer(Generic[T]):
                 waiter.set_result(None)
 
     async def _list_pages(self) -> tuple[dict[str, T], dict[str, Undecodable], str]:
+        """Every page. The server prepares the next page while this one is taken in.
+
+        The first list puts each page into the copy at once, so that the process answers probes meanwhile. A later list
+        changes nothing before it is complete.
+        """
         found: dict[str, T] = {}
         bad: dict[str, Undecodable] = {}
-        token = ""
+        page = await self._page("")
         while True:
-            page = await self._api.list(self.resource, limit=PAGE, continue_token=token, **self._selection)
-            for item in page.items:
-                found[item.key] = self._trim(item) if self._trim else item
-            bad |= {one.key: one for one in page.undecodable if one.key}
-            token = page.continue_token
-            if not token:
-                return found, bad, page.resource_version
+            following = asyncio.create_task(self._page(page.continue_token)) if page.continue_token else None
+            try:
+                await asyncio.sleep(0)  # sends the request
+                for item in page.items:
+                    kept = found[item.key] = self._trim(item) if self._trim else item
+                    if not self.synced.is_set():
+                        self._put(item.key, kept)
+                bad |= {one.key: one for one in page.undecodable if one.key}
+                if following is None:
+                    return found, bad, page.resource_version
+                page = await following
+            finally:
+                if following is not None:
+                    following.cancel()
+
+    async def _page(self, continue_token: str) -> Page[T]:
+        return await self._api.list(self.resource, limit=PAGE, continue_token=continue_token, **self._selection)
 
     def _replace(self, found: dict[str, T], bad: dict[str, Undecodable]) -> None:
         for key in [key for key in self._undecodable if key not in bad]:

@@ -115,8 +115,10 @@ def holding_of(pod: Pod, families: Mapping[str, Family]) -> Holding:
     kinds, limits = [(c.name, kind) for kind, c in containers], [c.resources.limits for _, c in containers]
     reading = read_allocation(meta.annotations, families, kinds, limits)
     unread = dict(reading.unread)
+    named = {name for amounts in limits for name in amounts}
     for family in families.values():
-        if family.allocated_key not in meta.annotations and _has_started(pod, family):
+        missing = family.resources.count in named and family.allocated_key not in meta.annotations
+        if missing and _has_started(pod, family):
             unread[family.word] = f"{family.allocated_key} is missing, and a container with devices has started"
     allocation = reading.allocation
     if allocation is None:

@@ -182,7 +182,6 @@ class Scheduler:
             self._spawn(f"informer-{informer.resource.plural}", informer.run())
         self._spawn("leadership", self.leadership.run())
         self._spawn("events", self.recorder.run())
-        self._spawn("verification", self.cluster.verification.run())
         self._spawn("drift", self.cluster.watch_drift(self.options.drift_s))
         self._spawn("holds", self.cluster.watch_holds())
         self._spawn("first-sync", self._after_sync())
@@ -286,6 +285,7 @@ class Scheduler:
     async def _after_sync(self) -> None:
         started = time.monotonic()
         await self.cluster.synced()
+        self._spawn("verification", self.cluster.verification.run())  # not before, as it would delay the sync
         self.cluster.review_quotas()
         log.info(
             "the cluster is read",
@@ -390,7 +390,6 @@ async def _load_without_gc(cluster: Cluster) -> None:
     gc.disable()
     try:
         await cluster.synced()
-        gc.collect()
-        gc.freeze()
+        gc.freeze()  # without a collection: with 5,000 nodes it takes 0.4 s and finds nothing
     finally:
         gc.enable()

@@ -61,6 +61,40 @@ async def test_more_than_a_page(server, running):
     assert len(informer.store) == 1201
 
 
+async def test_first_list_is_taken_in_page_by_page(server, running):
+    for n in range(501):
+        await server.put("pods", pod(f"p{n:03}"))
+    server.faults.append(lambda _, path: Fault(delay_s=60) if "continue=" in path else None)
+    informer = running()
+    await until(lambda: len(informer.store) == 500)
+    assert not informer.synced.is_set()
+
+
+async def test_later_list_changes_nothing_before_it_is_complete(server, running):
+    for n in range(501):
+        await server.put("pods", pod(f"p{n:03}"))
+    informer = running()
+    await informer.synced.wait()
+    seen: list[str] = []
+    informer.on_change(lambda _, new: seen.append(new.key if new else ""))
+    del seen[:]
+    failing = [2]
+
+    def second_page(_: str, path: str) -> Fault | None:
+        failing[0] -= "continue=" in path
+        return Fault(status=500) if "continue=" in path and failing[0] >= 0 else None
+
+    server.faults.append(second_page)
+    for n in (0, 500):
+        server.objects["pods"][f"default/p{n:03}"] = pod(f"p{n:03}", metadata={"resourceVersion": "9999"})
+    waiting = asyncio.create_task(informer.refresh())
+    await until(lambda: failing[0] == 1)
+    await asyncio.sleep(0.05)
+    assert seen == [], "the first page arrived, the second one failed"
+    await waiting
+    assert seen == ["default/p000", "default/p500"]
+
+
 async def test_a_dropped_watch_resumes_without_listing(server, running):
     informer = running()
     await informer.synced.wait()
