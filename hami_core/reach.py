@@ -39,6 +39,9 @@ OUR_PODS: Final = "hami.io/webhook=ignore"
 """Label that the chart gives to every pod of an installation."""
 
 
+_NAME_NAMESPACE: Final = "name the namespace of the installation by --hami-namespace"
+
+
 class ReachError(HamiError):
     """A scheduler or an agent could not be asked.
 
@@ -129,9 +132,10 @@ class UrlEndpoint:
 
 
 def _explained(what: str, status: int, problem: str, *, reason: str = "", namespace: str = "") -> ReachError:
-    if status == 401:
+    """The error for a status. The API server's own errors have a reason, those of our processes have none."""
+    if status == 401 and not reason:
         return ReachError(what, problem, "name a file with the metrics token by --token-file or HAMI_TOKEN_FILE")
-    if status == 403:
+    if status == 403 and namespace:
         right = f"the right to get and create pods/proxy in namespace {namespace}"
         fix = f"you need {right}: the chart's role hami-scheduler-view"
         return ReachError(what, problem, fix)
@@ -139,7 +143,9 @@ def _explained(what: str, status: int, problem: str, *, reason: str = "", namesp
         return ReachError(what, problem, "it is older than this program: upgrade it")
     if status in {400, 404} and not reason:
         return ReachError(what, problem)
-    return ReachError(what, problem, "see the pod's log, or run hami doctor")
+    return ReachError(
+        what, problem, "check the kubeconfig" if status == 401 else "see the pod's log, or run hami doctor"
+    )
 
 
 @dataclass(frozen=True)
@@ -155,8 +161,8 @@ class PodNames:
     limited: str = ""
 
     def of(self, uid: str) -> str:
-        """The pod's name, or words for a pod that the caller may not list."""
-        return self.by_uid.get(uid, "a pod you may not list" if self.limited else "a pod that has ended")
+        """The pod's name, or words for a pod without one."""
+        return self.by_uid.get(uid, "a pod you may not list" if self.limited else "a pod whose name is not known")
 
 
 class Reach:
@@ -183,15 +189,11 @@ class Reach:
         """The scheduler's listener: that of the leader, else of any replica that is ready.
 
         Raises:
-            ReachError: No scheduler is ready, or our pods can't be listed.
+            ReachError: No scheduler is ready, our pods can't be listed, or more than one namespace has a scheduler.
         """
         if self._scheduler_url:
             return UrlEndpoint(self._scheduler_url, self._token)
-        parts = (await self._install()).schedulers
-        where = f" in namespace {self._installed_in}" if self._installed_in else ""
-        if not parts:
-            fix = "name its namespace by --hami-namespace, or its address by --scheduler-url"
-            raise ReachError("scheduler", f"no pod of it was found{where}", fix)
+        parts = await self._schedulers()
         ready = [part for part in parts if part.pod.is_ready]
         if not ready:
             names = ", ".join(sorted(part.pod.key for part in parts))
@@ -200,13 +202,32 @@ class Reach:
         return self._endpoint(ready[0], "scheduler")
 
     async def agents(self) -> list[PodEndpoint]:
-        """The listener of every agent that runs, ready or not.
+        """The listener of every agent beside the scheduler that runs, ready or not.
 
         Raises:
-            ReachError: Our pods can't be listed.
+            ReachError: As for `scheduler`, but no scheduler has to be ready.
         """
-        parts = [part for part in (await self._install()).agents if part.pod.spec.node_name]
+        space = self._installed_in or (await self._schedulers())[0].namespace
+        parts = [part for part in (await self._install()).agents if part.pod.spec.node_name and part.namespace == space]
         return [self._endpoint(part, "agent") for part in sorted(parts, key=lambda part: part.pod.key)]
+
+    async def _schedulers(self) -> tuple[Part, ...]:
+        """Pods of the scheduler, which are all in one namespace.
+
+        Everybody may give a pod the looks of ours. So without a namespace only one may have such pods, and the token is
+        sent only if the namespace is named.
+        """
+        parts = (await self._install()).schedulers
+        spaces = sorted({part.namespace for part in parts})
+        if not parts:
+            where = f" in namespace {self._installed_in}" if self._installed_in else ""
+            fix = "name its namespace by --hami-namespace, or its address by --scheduler-url"
+            raise ReachError("scheduler", f"no pod of it was found{where}", fix)
+        if len(spaces) > 1:
+            raise ReachError("scheduler", f"namespaces {', '.join(spaces)} have pods of one", _NAME_NAMESPACE)
+        if self._token and not self._installed_in:
+            raise ReachError("scheduler", "the token is for its pods only", _NAME_NAMESPACE)
+        return parts
 
     async def names(self, nodes: Collection[str] | None = None) -> PodNames:
         """Names of the pods on these nodes, as far as the caller may list them; None: on all nodes."""

@@ -188,5 +188,5 @@ def test_garbled_allocation_still_counts_or_closes_its_node(world: World, data: 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 def test_lost_allocation_closes_its_node(world: World) -> None:
     cluster = asyncio.run(started(world, body(world)))
-    assert "default/holder" in cluster.inventory.bar("n1", [world.word])
+    assert "pod u1" in cluster.inventory.bar("n1", [world.word])
     assert list(cluster.inventory.bookings()) == []

@@ -52,6 +52,8 @@ def pod(**values: Any) -> None:  # noqa: ANN401 - click's values
         raise click.UsageError("name a pod, or a file with -f")
     if own["card"] and not own["node"]:
         raise click.UsageError("--card needs --node")
+    if own["output"] == "json" and (own["card"] or own["cards"]):
+        raise click.UsageError("JSON always has the cards: leave --card and --cards out")
     asyncio.run(_run(target, own))
 
 
@@ -68,7 +70,7 @@ async def _run(target: Target, own: dict[str, Any]) -> None:
             else [await _existing(reach.api, own["name"], here)]
         )
         for each in pods:
-            body = await endpoint.call("/explain", query, body=json.dumps(each).encode())
+            body = await endpoint.call("/explain", query, body=json.dumps(_needed(each)).encode())
             answer = _read(body)
             names = await _names(reach, answer)
             answers.append((answer | {"kube_scheduler": _said(each)}, names))
@@ -76,11 +78,9 @@ async def _run(target: Target, own: dict[str, Any]) -> None:
         listed = [answer | {"names": _shown_names(answer, names)} for answer, names in answers]
         print(json.dumps(listed[0] if len(listed) == 1 else listed, indent=1))
         return
-    for number, (answer, names) in enumerate(answers):
-        if number:
-            click.echo()
-        for line in lines(answer, names, cards=own["cards"] or bool(own["card"]), card=own["card"]):
-            click.echo(line)
+    each_card = own["cards"] or bool(own["card"])
+    texts = ["\n".join(lines(answer, names, cards=each_card, card=own["card"])) for answer, names in answers]
+    click.echo("\n\n".join(texts))
 
 
 def _read(body: bytes) -> dict[str, Any]:
@@ -98,6 +98,25 @@ def _read(body: bytes) -> dict[str, Any]:
 # --- the pod
 
 
+def _needed(pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod without what nobody has to know to place it, such as values of its environment."""
+    meta, spec = _mapping(pod.get("metadata")), _mapping(pod.get("spec"))
+    parts = ("nodeName", "schedulerName", "schedulingGates", "runtimeClassName")
+    kept: dict[str, Any] = {part: spec[part] for part in parts if part in spec}
+    for key in ("initContainers", "containers"):
+        kept[key] = [
+            {name: one[name] for name in ("name", "resources", "restartPolicy", "securityContext") if name in one}
+            | {"env": [{"name": variable.get("name", "")} for variable in one.get("env") or []]}
+            for one in spec.get(key) or []
+        ]
+    names = ("name", "namespace", "uid", "annotations", "labels")
+    return {
+        "metadata": {name: meta[name] for name in names if name in meta},
+        "spec": kept,
+        "status": {"phase": _mapping(pod.get("status")).get("phase", "")},
+    }
+
+
 async def _existing(api: KubeApi, name: str, namespace: str) -> dict[str, Any]:
     """The pod as the caller may read it."""
     from hami_core.documents import did_you_mean, one_line
@@ -110,7 +129,8 @@ async def _existing(api: KubeApi, name: str, namespace: str) -> dict[str, Any]:
     except ApiError as error:
         where = f"pod {one_line(namespace)}/{one_line(name)}"
         if error.status != 404:
-            raise ConfigError(where, one_line(error.problem), "you need the right to get pods there") from error
+            fix = "you need the right to get pods there" if error.status == 403 else "check the kubeconfig"
+            raise ConfigError(where, one_line(error.problem), fix) from error
         try:
             page = await api.list(PODS, namespace=namespace, limit=500)
             hint = did_you_mean(name, [pod.metadata.name for pod in page.items])
@@ -190,6 +210,8 @@ STATES = {
     "hypothetical": "does not exist",
 }
 INDENT = "  "
+SHOWN_PODS = 5
+"""Most pods that a change names."""
 
 
 async def _names(reach: Reach, answer: dict[str, Any]) -> PodNames:
@@ -255,10 +277,10 @@ def _fitting(answer: dict[str, Any], *, cards: bool, card: str) -> Iterator[str]
 def _refused(answer: dict[str, Any], names: PodNames, *, cards: bool, card: str) -> Iterator[str]:
     rows = [("NODE", "WOULD FIT")] if answer["refused"] else []
     for node in answer["refused"]:
-        changes = [_named(change["text"], node["pods"], names) for change in node["changes"]]
+        changes = [_change(change, names) for change in node["changes"]]
         if node["never"]:
             changes = ["never: the pod is too large for this node even if it is idle"]
-        rows.append((node["node"], changes[0] if changes else "(no single change is enough)"))
+        rows.append((node["node"], changes[0] if changes else "only if several things change at once"))
         rows += [("", change) for change in changes[1:]]
         rows.append(("", f"now: {_named(node['why'], node['pods'], names)}"))
     if rows:
@@ -299,13 +321,21 @@ def _reason(reason: dict[str, Any], node: dict[str, Any], names: PodNames) -> st
     return f"{reason['code']}{amounts}{cause}"
 
 
+def _change(change: dict[str, Any], names: PodNames) -> str:
+    """A change in words. Pods are named as far as the caller may know them."""
+    if change["kind"] != "pods":
+        return str(change["text"])
+    pods = [names.by_uid.get(uid, f"{names.of(uid)} ({uid})") for uid in change["pods"]]
+    if len(pods) == 1:
+        return f"when {'pod ' if change['pods'][0] in names.by_uid else ''}{pods[0]} has ended"
+    shown = f"{', '.join(pods[:SHOWN_PODS])}{' and others' if len(pods) > SHOWN_PODS else ''}"
+    return f"when {len(pods)} pods have ended: {shown}"
+
+
 def _named(text: str, uids: Sequence[str], names: PodNames) -> str:
     """A text with names in place of UIDs. A pod without a name stays a UID, so that it can be asked about."""
     for uid in uids:
-        if uid in names.by_uid:
-            text = text.replace(uid, names.by_uid[uid])
-        else:
-            text = text.replace(f"pod {uid}", f"{names.of(uid)} ({uid})")
+        text = text.replace(uid, names.by_uid.get(uid, uid))
     return text
 
 

@@ -41,7 +41,7 @@ def guarded(handler: Handler, token: Callable[[], str]) -> Handler:
         wanted = token()
         own = request.headers.get(TOKEN_HEADER.lower())
         given = request.headers.get("authorization", "") if own is None else f"Bearer {own}"
-        if wanted and not hmac.compare_digest(given.encode(), f"Bearer {wanted}".encode()):
+        if wanted and not hmac.compare_digest(given.encode(errors="surrogateescape"), f"Bearer {wanted}".encode()):
             return text(401, "send the bearer token that the setting metrics_token_file names\n")
         return await handler(request)
 

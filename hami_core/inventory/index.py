@@ -274,7 +274,8 @@ class Inventory:
         name: str,
         *,
         without: Collection[str] = (),
-        offered: Collection[str] = (),
+        uncordoned: Collection[str] = (),
+        healed: Collection[str] = (),
         quota: bool = True,
     ) -> Allocation | Rejection:
         """Place a pod on a node as things might be. Changes nothing.
@@ -283,7 +284,8 @@ class Inventory:
             request: The pod's effective request. What the pod itself holds does not count.
             name: The node.
             without: UIDs of pods as if they had ended.
-            offered: Ids of devices as if they were healthy and not cordoned.
+            uncordoned: Ids of devices as if they were not cordoned.
+            healed: Ids of devices as if they were healthy.
             quota: Whether the namespace's quota counts.
         """
         node = self._open_node(name, request.families)
@@ -291,32 +293,22 @@ class Inventory:
             return Rejection(name, word=node)
         gone = {request.uid, *without}
         cards = self._cards(node, request.families, gone)
-        for card in (card for row in cards.values() for card in row if card.device.id in offered):
-            card.device = replace(card.device, healthy=True, cordoned=False, not_offered="")
+        for card in (card for row in cards.values() for card in row) if uncordoned or healed else ():
+            device = card.device
+            cordoned = device.cordoned and device.id not in uncordoned
+            healthy = device.healthy or device.id in healed
+            card.device = replace(device, healthy=healthy, cordoned=cordoned)
             card.frozen = None
         with self._without(*gone):
             return place(name, cards, self.plan(request), self.quota if quota else None)
 
     def rank(self, request: PodRequest, *, limit: int) -> FilterOutcome:
-        """`filter` over all registered nodes, which leaves the pod's own hold."""
-        own = self._ledger.holds.get(request.uid)
-        if own is not None:
-            self._drop(own)
-        try:
-            outcome = self._search.run(self.plan(request), self.node_names(), limit, self.quota)
-            outcome.refused.by_reason()
-        finally:
-            if own is not None:
-                self._put(own)
-        return outcome
+        """`filter` over all registered nodes for a pod that holds nothing. Changes nothing."""
+        return self._search.run(self.plan(request), self.node_names(), limit, self.quota)
 
     def plan(self, request: PodRequest) -> Plan:
         """The request with the rules and policies that it is placed by."""
         return Plan(request, self.rules, self.defaults)
-
-    def entries_on(self, node: str) -> Iterator[tuple[Booking, float | None]]:
-        """Bookings on a node, and holds with the time when they end."""
-        return ((entry.booking, entry.until) for entry in self._ledger.on(node))
 
     def _open_node(self, name: str, words: Sequence[str]) -> Node | str:
         """The node, or why it gives no new pod devices of these families."""
@@ -387,6 +379,11 @@ class Inventory:
         """The node with the pod's hold; empty: it has none."""
         entry = self._ledger.holds.get(uid)
         return "" if entry is None else entry.booking.allocation.node
+
+    def held(self, uid: str) -> Booking | None:
+        """What is held for a pod; None: nothing is."""
+        entry = self._ledger.holds.get(uid)
+        return None if entry is None else entry.booking
 
     def expire_holds(self, now: float) -> list[str]:
         """End expired holds.

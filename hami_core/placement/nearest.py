@@ -16,13 +16,15 @@ from hami_core.wire import keys
 from hami_core.wire.reasons import QUOTA_NOT_FIT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from hami_core.model import DeviceUsage, Family, PodRequest, Request
     from hami_core.placement.place import Rejection
 
 MAX_PODS: Final = 64
 """Most pods of a node that are tried, one by one, as if they had ended."""
+NAMED_PODS: Final = 16
+"""Of so many pods that have to end together, those that need not are left out."""
 MAX_DEVICES: Final = 16
 """Most devices of a node that are tried, one by one, as if they were offered."""
 
@@ -82,7 +84,8 @@ class Placing(Protocol):
         request: PodRequest,
         *,
         without: Collection[str] = (),
-        offered: Collection[str] = (),
+        uncordoned: Collection[str] = (),
+        healed: Collection[str] = (),
         quota: bool = True,
     ) -> Allocation | Rejection:
         """As `hami_core.inventory.Inventory.try_place`."""
@@ -124,27 +127,39 @@ class Miss:
 
 
 def nearest(miss: Miss, *, amounts_only: bool = False) -> list[Change]:
-    """Changes after which the pod would fit, the nearest miss first; each is enough by itself.
+    """All changes of `search`, the nearest miss first."""
+    return in_order(change for change in search(miss, amounts_only=amounts_only) if change is not None)
+
+
+def in_order(found: Iterable[Change]) -> list[Change]:
+    """Changes, the nearest miss first."""
+    return sorted(found, key=lambda change: (change.kind, change.size))
+
+
+def search(miss: Miss, *, amounts_only: bool = False) -> Iterator[Change | None]:
+    """Changes after which the pod would fit; each is enough by itself.
 
     Args:
         miss: The pod and the node.
         amounts_only: Look only at the pod's own amounts.
 
-    Returns:
-        At most a few changes of each kind. It is empty if the pod fits, if the node as a whole is closed, or if no
-        single kind of change helps, for example because the pod is too large for an idle node.
+    Yields:
+        At most a few changes of each kind, and None between steps of the search, so that the caller may pause there. No
+        change at all: the pod fits, the node as a whole is closed, or several things would have to change at once.
     """
     refused = miss.place(miss.request)
     if isinstance(refused, Allocation) or not refused.container:
-        return []
+        return
     asked = _asked(miss.request, refused)
     if asked is None:
-        return []
-    search = _Search(miss, refused, asked)
-    found = list(search.limits())
+        return
+    found = _Search(miss, refused, asked)
+    yield from found.limits()
     if not amounts_only:
-        found += [*search.selection(), *search.offers(), *search.quota(), *search.pods()]
-    return sorted(found, key=lambda change: (change.kind, change.size))
+        yield from found.selection()
+        yield from found.offers()
+        yield from found.quota()
+        yield from found.pods()
 
 
 def _asked(request: PodRequest, refused: Rejection) -> Request | None:
@@ -164,39 +179,48 @@ class _Search:
 
     # --- the pod's amounts
 
-    def limits(self) -> Iterator[Change]:
+    def limits(self) -> Iterator[Change | None]:
         """Less memory, less compute, both, fewer devices."""
         if self._family.count_is_size:
             return  # the count stands for memory and cores together, in the vendor's own sizes
-        names = self._family.resources
-        memory, cores = self._wanted_memory(), self._wanted_cores()
-        found = 0
-        for name, wanted, lowest, guess in (
-            (names.memory, memory, 1, self._free_memory()),
-            (names.cores, cores, 0, self._free_cores()),
-        ):
-            most = self._most(name, {}, wanted - 1, lowest, guess) if name and wanted > lowest else None
-            if most is not None:
-                found += 1
-                yield self._change({name: most}, 1 - most / wanted)
+        names, found = self._family.resources, False
+        memory, cores, count = self._wanted_memory(), self._wanted_cores(), self._asked.count
+        if names.memory and memory > 1:
+            most = self._most(names.memory, {}, memory - 1, self._free_memory())
+            if most:
+                found = True
+                yield self._change({names.memory: most}, 1 - most / memory)
+        yield None
+        if names.cores and cores:
+            share = self._most_cores({}, cores - 1)
+            if share is not None:
+                found = True
+                yield self._change({names.cores: share}, 1 - share / cores)
+        yield None
         if not found and names.memory and names.cores and memory > 1 and cores:
-            yield from self._both(names.memory, memory, names.cores, cores)
-        for count in range(self._asked.count - 1, 0, -1):
-            if self._fits_with({names.count: count}):
-                yield self._change({names.count: count}, 1 - count / self._asked.count)
-                return
+            yield from self._both(memory, cores)
+            yield None
+        slots = sum(usage.device.slots for usage in self._devices)
+        fewer = self._most(names.count, {}, min(count - 1, slots), len(self._open_devices()))
+        if fewer:
+            yield self._change({names.count: fewer}, 1 - fewer / count)
 
-    def _both(self, memory: str, wanted_memory: int, cores: str, wanted_cores: int) -> Iterator[Change]:
-        most = self._most(memory, {cores: 0}, wanted_memory - 1, 1, self._free_memory())
-        if most is None:
-            return
-        share = self._most(cores, {memory: most}, wanted_cores - 1, 0, self._free_cores())
-        if share is not None:
+    def _both(self, wanted_memory: int, wanted_cores: int) -> Iterator[Change]:
+        memory, cores = self._family.resources.memory, self._family.resources.cores
+        most = self._most(memory, {cores: 0}, wanted_memory - 1, self._free_memory())
+        share = self._most_cores({memory: most}, wanted_cores - 1) if most else None
+        if most and share is not None:
             size = 2 - most / wanted_memory - share / wanted_cores
             yield self._change({memory: most, cores: share}, size)
 
-    def _most(self, name: str, others: Mapping[str, int], highest: int, lowest: int, guess: int) -> int | None:
-        """The greatest amount with which the pod fits; None: it does not fit even with the lowest.
+    def _most_cores(self, others: Mapping[str, int], highest: int) -> int | None:
+        """As `_most`; 0: the pod fits only if it asks for no cores, for which a vendor may have a default."""
+        cores = self._family.resources.cores
+        most = self._most(cores, others, highest, self._free_cores())
+        return most or (0 if self._fits_with({**others, cores: 0}) else None)
+
+    def _most(self, name: str, others: Mapping[str, int], highest: int, guess: int) -> int:
+        """The greatest amount with which the pod fits; 0: it does not fit even with 1.
 
         The guess is right for pods of one container. For others it only shortens the search.
         """
@@ -204,10 +228,10 @@ class _Search:
         def fits(amount: int) -> bool:
             return self._fits_with({**others, name: amount})
 
-        if highest < lowest or not fits(lowest):
-            return None
-        low, high = lowest, highest + 1
-        guess = min(max(guess, lowest), highest)
+        if highest < 1 or not fits(1):
+            return 0
+        low, high = 1, highest + 1
+        guess = min(max(guess, 1), highest)
         for probe in (guess, guess + 1):
             if low < probe < high:
                 low, high = (probe, high) if fits(probe) else (low, probe)
@@ -266,7 +290,7 @@ class _Search:
 
     # --- what the pod selects
 
-    def selection(self) -> Iterator[Change]:
+    def selection(self) -> Iterator[Change | None]:
         """Without annotations of the pod that narrow its choice: models, ids, NUMA binding, mutex."""
         pairs = (*self._family.type_selectors, *self._family.uuid_selectors)
         selectors = [key for pair in pairs for key in (pair.use, pair.nouse)]
@@ -278,21 +302,32 @@ class _Search:
                 text = f"without the annotation{'s'[: len(without) > 1]} {', '.join(without)}"
                 yield Change(ChangeKind.SELECTION, text, len(without), annotations=without)
                 return
+            yield None
 
     # --- what an administrator can do
 
-    def offers(self) -> Iterator[Change]:
-        """With devices that are cordoned or not healthy."""
-        for kind, word, closed in (
-            (ChangeKind.CORDON, "not cordoned", [u for u in self._devices if u.device.cordoned and u.device.healthy]),
-            (ChangeKind.HEALTH, "healthy", [u for u in self._devices if not u.device.healthy]),
+    def offers(self) -> Iterator[Change | None]:
+        """With devices that are cordoned, or not healthy, or both."""
+        cordoned = [usage for usage in self._devices if usage.device.cordoned]
+        broken = [usage for usage in self._devices if not usage.device.healthy]
+        closed = [usage for usage in self._devices if usage in cordoned or usage in broken]
+        found = False
+        for kind, word, group in (
+            (ChangeKind.CORDON, "not cordoned", [usage for usage in cordoned if usage not in broken]),
+            (ChangeKind.HEALTH, "healthy", [usage for usage in broken if usage not in cordoned]),
+            (ChangeKind.HEALTH, "healthy and not cordoned", closed if cordoned and broken else []),
         ):
-            alone = [(usage,) for usage in closed[:MAX_DEVICES]]
-            for group in (*alone, *([tuple(closed)] if len(closed) > 1 else [])):
-                ids = tuple(usage.device.id for usage in group)
-                if isinstance(self._miss.place(self._miss.request, offered=ids), Allocation):
-                    yield Change(kind, f"if {_cards(group)} were {word}", len(ids), devices=ids)
+            alone = [] if len(group) < 2 or group is closed else [(usage,) for usage in group[:MAX_DEVICES]]
+            for devices in (*alone, *([tuple(group)] if group and not (found and group is closed) else [])):
+                ids = tuple(usage.device.id for usage in devices)
+                uncordoned = ids if "cordoned" in word else ()
+                healed = ids if word.startswith("healthy") else ()
+                placed = self._miss.place(self._miss.request, uncordoned=uncordoned, healed=healed)
+                if isinstance(placed, Allocation):
+                    found = True
+                    yield Change(kind, f"if {_cards(devices)} were {word}", len(ids), devices=ids)
                     break
+                yield None
 
     def quota(self) -> Iterator[Change]:
         """With a larger quota."""
@@ -301,25 +336,35 @@ class _Search:
 
     # --- other pods
 
-    def pods(self) -> Iterator[Change]:
-        """After one other pod ended, the smallest that is enough; else after several, as few as one pass finds."""
+    def pods(self) -> Iterator[Change | None]:
+        """After one other pod ended, the smallest that is enough; else after several of the largest."""
         by_size = sorted(self._miss.pods, key=lambda uid: (self._miss.pods[uid], uid))
         for uid in by_size[:MAX_PODS]:
             if self._fits(without=(uid,)):
-                yield Change(ChangeKind.PODS, f"when pod {uid} has ended", 1, pods=(uid,))
+                yield _ended((uid,))
                 return
+            yield None
         if not self._fits(without=by_size):
             return
-        enough = next(n for n in range(2, len(by_size) + 1) if self._fits(without=by_size[-n:]))
-        ended = by_size[-enough:]
-        for uid in tuple(ended):
+        low, high = 0, len(by_size)  # the pod fits without the `high` largest
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._fits(without=by_size[-middle:]) else (middle, high)
+            yield None
+        ended = by_size[-high:]
+        for uid in tuple(ended) if len(ended) <= NAMED_PODS else ():
             fewer = [other for other in ended if other != uid]
             ended = fewer if self._fits(without=fewer) else ended
-        shown = f"pods {', '.join(ended)} have" if len(ended) <= 3 else f"{len(ended)} other pods have"
-        yield Change(ChangeKind.PODS, f"when {shown} ended", len(ended), pods=tuple(ended))
+            yield None
+        yield _ended(tuple(ended))
 
     def _fits(self, *, without: Collection[str] = (), quota: bool = True) -> bool:
         return isinstance(self._miss.place(self._miss.request, without=without, quota=quota), Allocation)
+
+
+def _ended(pods: tuple[str, ...]) -> Change:
+    shown = f"pod {pods[0]} has" if len(pods) == 1 else f"pods {', '.join(pods)} have"
+    return Change(ChangeKind.PODS, f"when {shown} ended", len(pods), pods=pods)
 
 
 def _cards(group: Sequence[DeviceUsage]) -> str:
@@ -331,5 +376,5 @@ def _cards(group: Sequence[DeviceUsage]) -> str:
 def is_never(miss: Miss) -> bool:
     """Whether the pod does not fit even on the idle node, with every device offered and without a quota."""
     every = [usage.device.id for usage in miss.devices]
-    placed = miss.place(miss.request, without=tuple(miss.pods), offered=every, quota=False)
+    placed = miss.place(miss.request, without=tuple(miss.pods), uncordoned=every, healed=every, quota=False)
     return not isinstance(placed, Allocation)

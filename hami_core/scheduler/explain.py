@@ -7,6 +7,7 @@ pods that the API server lets them read.
 from __future__ import annotations
 
 import asyncio
+import heapq
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,16 +21,17 @@ from hami_core.http.token import guarded
 from hami_core.kube.objects import Pod
 from hami_core.model import Allocation
 from hami_core.placement import explain as explaining
-from hami_core.placement.nearest import Change, is_never, nearest
+from hami_core.placement.nearest import Change, in_order, is_never, search
 from hami_core.scheduler.filter import wait_synced
 from hami_core.scheduler.misses import miss_of
+from hami_core.scheduler.pace import Pace
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from hami_core.inventory import FilterOutcome
-    from hami_core.model import PodRequest
+    from hami_core.model import Booking, PodRequest
     from hami_core.scheduler.cluster import Cluster
 
 FORMAT: Final = 1
@@ -37,8 +39,14 @@ FORMAT: Final = 1
 DEFAULT_NODES: Final = 10
 MAX_NODES: Final = 200
 """Most nodes that one answer describes. The others are counted by reason."""
+MAX_GROUPS: Final = 20
+"""Most reasons by which the other nodes are counted."""
 EXAMPLES: Final = 5
 """Most names in a group of nodes."""
+MAX_BODY: Final = 2 * 2**20
+"""Most bytes of a pod; an object in etcd has at most 1.5 MiB."""
+HINTED: Final = 200
+"""Nodes up to which a misspelt name gets a hint: a search among many would delay other requests."""
 
 _pod = msgspec.json.Decoder(Pod)
 
@@ -76,11 +84,13 @@ class Explain:
             return Response(200, orjson.dumps(await self._explained(pod, limit, only), option=orjson.OPT_INDENT_2))
 
     def _existing(self, given: str) -> list[str]:
-        names = [name for name in given.split(",") if name]
+        names = list(dict.fromkeys(name for name in given.split(",") if name))
+        if len(names) > MAX_NODES:
+            raise ValueError(f"node: {len(names)} names, at most {MAX_NODES} are described")
         known = self._cluster.nodes.store
         for name in names:
             if name not in known:
-                hint = did_you_mean(name, known) or "see kubectl get nodes"
+                hint = did_you_mean(name, known if len(known) <= HINTED else ()) or "see kubectl get nodes"
                 raise LookupError(f"there is no node {one_line(name, 80)} ({hint})")
         return names
 
@@ -96,6 +106,8 @@ class Explain:
 
     @staticmethod
     def _decoded(body: bytes) -> Pod:
+        if len(body) > MAX_BODY:
+            raise ValueError(f"the body has {len(body)} bytes, a pod has at most {MAX_BODY}")
         try:
             return _pod.decode(body)
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -117,7 +129,7 @@ class Explain:
             return answer
         if placed := self._placed(wanted, state):
             answer["placed"] = placed
-        twin = self._twin(pod, wanted) if state == "bound" else (pod, wanted)
+        twin = self._twin(pod, wanted) if state in {"bound", "held"} else (pod, wanted)
         return answer | await self._nodes(*twin, limit, only)
 
     # --- the pod itself
@@ -129,7 +141,7 @@ class Explain:
             return "ended", f"its phase is {pod.status.phase}; it holds no devices"
         if not wanted.families:
             return "no-devices", "it asks for no devices that this scheduler serves, so it may run on any node"
-        booking = cluster.inventory.booking(wanted.uid)
+        booking = self._own(cluster.inventory.booking(wanted.uid), pod)
         if booking is not None:
             return "bound", f"it is bound to node {booking.allocation.node}"
         if pod.spec.node_name and (found := cluster.unreadable.get(wanted.uid)) is not None:
@@ -143,9 +155,15 @@ class Explain:
             return "foreign", f"{why} webhook (label hami.io/webhook: ignore, or before the webhook was installed)"
         if not wanted.uid:
             return "hypothetical", "this is what would happen if it were created now"
-        if node := cluster.inventory.held_on(wanted.uid):
-            return "held", f"node {node} is held for it until its Bind"
+        if held := self._own(cluster.inventory.held(wanted.uid), pod):
+            return "held", f"node {held.allocation.node} is held for it until its Bind"
         return "pending", "it is not bound to a node"
+
+    @staticmethod
+    def _own(booking: Booking | None, pod: Pod) -> Booking | None:
+        """The booking, if it is this pod's: the UID in a body may be another pod's."""
+        is_own = booking is not None and pod.key == f"{booking.namespace}/{booking.name}"
+        return booking if is_own else None
 
     @staticmethod
     def _twin(pod: Pod, wanted: PodRequest) -> tuple[Pod, PodRequest]:
@@ -173,11 +191,9 @@ class Explain:
 
     def _placed(self, wanted: PodRequest, state: str) -> dict[str, Any] | None:
         inventory = self._cluster.inventory
-        if state == "bound":
-            booking = inventory.booking(wanted.uid)
-            return None if booking is None else self._allocation(booking.allocation)
-        held = next((booking for booking, _ in inventory.holds() if booking.uid == wanted.uid), None)
-        return None if held is None else self._allocation(held.allocation)
+        booking = inventory.booking(wanted.uid) if state == "bound" else None
+        booking = inventory.held(wanted.uid) if state == "held" else booking
+        return None if booking is None else self._allocation(booking.allocation)
 
     def _allocation(self, allocation: Allocation) -> dict[str, Any]:
         usage = {used.device.id: used for used in self._cluster.inventory.usage(allocation.node)}
@@ -217,15 +233,15 @@ class Explain:
         outcome = inventory.rank(wanted, limit=limit)
         groups = outcome.refused.by_reason()
         scores = dict(outcome.best)
-        fitting, refused = [], []
+        fitting, refused, pace = [], [], Pace()
         for name in only or [*scores, *outcome.refused.nearest(limit)]:
             placed = inventory.try_place(wanted, name)
             if isinstance(placed, Allocation):
                 score = {"score": round(scores[name], 4)} if name in scores else {}
                 fitting.append(score | self._allocation(placed) | {"cards": self._cards(name)})
             else:
-                refused.append(self._refused(pod, wanted, name))
-            await asyncio.sleep(0)
+                refused.append(await self._refused(pod, wanted, name, pace))
+            await pace.pause()
         refused.sort(key=lambda node: node.pop("order"))
         shown = {node["node"] for node in refused}
         return {
@@ -236,31 +252,35 @@ class Explain:
             "others": [] if only else self._others(groups, shown),
         }
 
-    def _refused(self, pod: Pod, wanted: PodRequest, name: str) -> dict[str, Any]:
+    async def _refused(self, pod: Pod, wanted: PodRequest, name: str, pace: Pace) -> dict[str, Any]:
         told = self._cluster.inventory.explanation(wanted, name)
         miss = miss_of(self._cluster, pod, wanted, name)
-        changes = nearest(miss)
+        found = []
+        for step in search(miss):
+            if step is not None:
+                found.append(step)
+            await pace.pause()
+        changes = in_order(found)
         indexes = {usage.device.id: usage.device.index for usage in miss.devices}
-        hide = _Hidden(self._cluster, [name])
         first = changes[0] if changes else None
         return {
             "node": name,
-            "why": hide(explaining.why(told)),
+            "why": explaining.why(told),
             "reasons": [
                 {
                     "card": indexes.get(reason.device),
                     "id": reason.device,
-                    "code": hide(reason.code),
+                    "code": reason.code,
                     "needed": reason.needed,
                     "available": reason.available,
-                    "cause": hide(reason.detail.partition(": ")[2]),
+                    "cause": reason.detail.partition(": ")[2],
                 }
                 for reason in told.reasons
             ],
             "changes": [_change(change) for change in changes],
             "never": not changes and bool(told.container) and is_never(miss),
             "cards": self._cards(name),
-            "pods": sorted({*hide.used, *(uid for change in changes for uid in change.pods)}),
+            "pods": sorted({*self._cluster.unreadable.on(name), *(uid for change in changes for uid in change.pods)}),
             "order": (first is None, (first.kind, first.size) if first else (0, 0.0), name),
         }
 
@@ -279,15 +299,18 @@ class Explain:
             for usage in self._cluster.inventory.usage(node)
         ]
 
-    def _others(self, groups: dict[str, list[str]], shown: set[str]) -> list[dict[str, Any]]:
+    @staticmethod
+    def _others(groups: dict[str, list[str]], shown: set[str]) -> list[dict[str, Any]]:
         """The nodes that are not described, by reason, the largest group first."""
-        hide = _Hidden(self._cluster, self._cluster.unreadable.nodes())
-        found = []
-        for reason, names in groups.items():
-            left = [name for name in names if name not in shown]
-            if left:
-                found.append({"reason": hide(reason), "nodes": len(left), "examples": sorted(left)[:EXAMPLES]})
-        return sorted(found, key=lambda group: (-group["nodes"], group["reason"]))
+        left = {reason: [name for name in names if name not in shown] for reason, names in groups.items()}
+        order = sorted((reason for reason in left if left[reason]), key=lambda reason: (-len(left[reason]), reason))
+        found = [(reason, left[reason]) for reason in order[:MAX_GROUPS]]
+        if rest := [name for reason in order[MAX_GROUPS:] for name in left[reason]]:
+            found.append((f"{len(order) - MAX_GROUPS} other reasons", rest))
+        return [
+            {"reason": reason, "nodes": len(names), "examples": heapq.nsmallest(EXAMPLES, names)}
+            for reason, names in found
+        ]
 
     def _decided(self, pod: Pod, outcome: FilterOutcome) -> str:
         if not outcome.best:
@@ -303,31 +326,6 @@ class Explain:
             if behind == score:
                 told += "; of equal nodes the one whose name sorts first"
         return f"{told}. kube-scheduler then weighs its own plugins' scores"
-
-
-class _Hidden:
-    """Writes UIDs in place of the names of the pods on some nodes.
-
-    Attributes:
-        used: The UIDs that were written.
-    """
-
-    def __init__(self, cluster: Cluster, nodes: Iterable[str]) -> None:
-        self.used: set[str] = set()
-        self._uids: dict[str, str] = {}
-        for node in nodes:
-            for booking, _ in cluster.inventory.entries_on(node):
-                self._uids[f"{booking.namespace}/{booking.name}"] = booking.uid
-            for uid in cluster.unreadable.on(node):
-                if (found := cluster.unreadable.get(uid)) is not None:
-                    self._uids[found.key] = uid if uid != found.key else "that can't be decoded"
-
-    def __call__(self, words: str) -> str:
-        for name in sorted(self._uids, key=len, reverse=True):
-            if name in words:
-                self.used.add(self._uids[name])
-                words = words.replace(name, f"pod {self._uids[name]}")
-        return words
 
 
 def _change(change: Change) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def miss_of(cluster: Cluster, pod: Pod, request: PodRequest, node: str) -> Miss:
     """
     inventory = cluster.inventory
     held: dict[str, int] = {}
-    for booking, _ in inventory.entries_on(node):
+    for booking in (*inventory.bookings_on(node), *inventory.holds_on(node)):
         if booking.uid != request.uid:
             amounts = amounts_by_family(uses(booking.allocation.containers)).values()
             held[booking.uid] = held.get(booking.uid, 0) + sum(amount.memory_mib for amount in amounts)

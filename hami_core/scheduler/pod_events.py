@@ -64,7 +64,7 @@ class PodEvents:
     def _nearest_miss(self, pod: Pod, wanted: PodRequest, nodes: Sequence[str]) -> list[str]:
         """The smallest change of the pod's own amounts with which it fits there; empty: there is none.
 
-        `hami explain` looks for all kinds of changes. This one adds about half a millisecond to a Filter.
+        `hami explain` looks for all kinds of changes. This one adds half a millisecond to a Filter, or a few.
         """
         misses = ((name, miss_of(self._cluster, pod, wanted, name)) for name in nodes)
         return [

@@ -79,20 +79,21 @@ class UnreadablePods:
 
     def reasons(self, node: str) -> dict[str, str]:
         """Common word → why the node gives no new pod devices of that family; empty: it has no unreadable pod."""
-        found: dict[str, list[UnreadablePod]] = {}
-        for pod in self._on.get(node, {}).values():
+        found: dict[str, list[str]] = {}
+        for uid, pod in self._on.get(node, {}).items():
             for word in pod.problems:
-                found.setdefault(word, []).append(pod)
-        return {word: _reason(word, pods) for word, pods in found.items()}
+                found.setdefault(word, []).append(uid)
+        return {word: self._reason(word, uids) for word, uids in found.items()}
 
-
-def _reason(word: str, pods: list[UnreadablePod]) -> str:
-    first = pods[0]
-    more = f" and of {len(pods) - 1} more" if len(pods) > 1 else ""
-    return (
-        f"the node is closed to new {word} pods: the allocation of {first.key}{more} can't be read"
-        f" ({shown(first.problems[word])}); delete that pod or restore its annotation"
-    )
+    def _reason(self, word: str, uids: list[str]) -> str:
+        """Refusals go to users, who may not know the pod. So it appears by UID; its own event and the log name it."""
+        first = self._pods[uids[0]]
+        which = f"pod {uids[0]}" if uids[0] != first.key else "a pod that can't be decoded"
+        more = f" and of {len(uids) - 1} more" if len(uids) > 1 else ""
+        return (
+            f"the node is closed to new {word} pods: the allocation of {which}{more} can't be read"
+            f" ({shown(first.problems[word])}); delete that pod or restore its annotation"
+        )
 
 
 def shown(problem: str) -> str:

@@ -92,7 +92,7 @@ async def stage() -> AsyncIterator[Stage]:
 async def test_leader_is_asked_through_the_api_server(stage):
     for name, role, ready in (("a", "follower", True), ("b", "leader", True), ("c", "leader", False)):
         await stage.add(ours(name, "scheduler", stage.port, labels={"hami.io/scheduler-role": role}), ready=ready)
-    endpoint = await Reach(stage.api, token="t0ken").scheduler()
+    endpoint = await Reach(stage.api, installed_in="default", token="t0ken").scheduler()
     assert "default/b" in endpoint.what
     told = json.loads(await endpoint.call("/usage", {"name[]": ["one", "two"]}))
     assert told == {
@@ -131,11 +131,25 @@ async def test_agents_are_found_with_their_nodes(stage):
         )
         pod["spec"]["nodeName"] = node
         await stage.add(pod, ready=False)
+    with pytest.raises(ReachError, match="no pod of it was found"):
+        await Reach(stage.api).agents()
+    await stage.add(ours("scheduler", "scheduler", stage.port), ready=False)
+    await stage.add(ours("stranger", "agent", stage.port) | {}, space="kube-public")
     one, two = await Reach(stage.api).agents()
     assert (one.node, two.node) == ("n1", "n2")
     assert json.loads(await one.call("/metrics"))["path"] == "/metrics"
     with pytest.raises(ReachError, match="has no port named metrics or monitor"):
         await two.call("/metrics")
+
+
+async def test_pods_that_look_like_ours_get_no_token_and_no_question(stage):
+    await stage.add(ours("real", "scheduler", stage.port))
+    with pytest.raises(ReachError, match=r"the token is for its pods only \(name the namespace"):
+        await Reach(stage.api, token="t").scheduler()
+    await stage.add(ours("aaa", "scheduler", 1, labels={"hami.io/scheduler-role": "leader"}), space="kube-public")
+    with pytest.raises(ReachError, match="namespaces default, kube-public have pods of one"):
+        await Reach(stage.api).scheduler()
+    assert "default/real" in (await Reach(stage.api, installed_in="default", token="t").scheduler()).what
 
 
 async def test_url_takes_the_place_of_the_api_server(stage):
@@ -155,7 +169,7 @@ async def test_names_end_where_the_rights_end(stage):
     reach = Reach(stage.api, own_namespace="default")
     names = await reach.names()
     assert sorted(names.by_uid.values()) == ["default/mine", "kube-public/theirs"]
-    assert (names.limited, names.of("unknown")) == ("", "a pod that has ended")
+    assert (names.limited, names.of("unknown")) == ("", "a pod whose name is not known")
     assert (await reach.names(["n1"])).by_uid == {}
     await stage.refuse("list", "pods")
     names = await reach.names()

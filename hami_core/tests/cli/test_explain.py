@@ -167,7 +167,13 @@ async def test_wrong_words_name_object_and_fix(stage, case):
 
 
 async def test_words_that_contradict_are_refused(stage):
-    for words in ((), ("big", "-f", "x"), ("big", "--card", "0"), ("big", "--nodes", "0")):
+    for words in (
+        (),
+        ("big", "-f", "x"),
+        ("big", "--card", "0"),
+        ("big", "--nodes", "0"),
+        ("big", "--cards", "-o", "json"),
+    ):
         assert "Usage:" in await stage(*words, status=2)
 
 

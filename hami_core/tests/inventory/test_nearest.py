@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hami_core.inventory import Rejection
-from hami_core.model import Allocation, Booking, PodRequest
+from hami_core.model import Allocation, Booking, NodeFacts, PodRequest
 from hami_core.placement.nearest import Change, ChangeKind, Miss, is_never, nearest
 
-from .test_inventory import inventory, pod
+from .test_inventory import devices, inventory, pod
 from .worlds import World
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def rewritten(
 
 
 def miss_on(made: Inventory, request: PodRequest, node: str) -> Miss:
-    held = {booking.uid: 1 for booking, _ in made.entries_on(node) if booking.uid != request.uid}
+    held = {one.uid: 1 for one in (*made.bookings_on(node), *made.holds_on(node)) if one.uid != request.uid}
     written = {key for part in request.containers for ask in part.requests for key in ask.annotations}
     families = {word: rules.family for word, rules in made.rules.items()}
     place, rewrite = partial(made.try_place, name=node), partial(rewritten, made, request)
@@ -63,7 +63,9 @@ def state(made: Inventory):
 def applied(miss: Miss, change: Change, **more: int) -> Allocation | Rejection:
     request = miss.rewrite(change.container, {**change.limits, **more}, change.annotations)
     quota = change.kind is not ChangeKind.QUOTA
-    return miss.place(request, without=change.pods, offered=change.devices, quota=quota)
+    uncordoned = change.devices if "cordoned" in change.text else ()
+    healed = change.devices if " healthy" in change.text else ()
+    return miss.place(request, without=change.pods, uncordoned=uncordoned, healed=healed, quota=quota)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -92,9 +94,9 @@ def check(world: World) -> int:
                     assert isinstance(applied(miss, change, **{name: amount + 1}), Rejection), change
             if is_never(miss):
                 assert all(change.kind in {ChangeKind.LIMITS, ChangeKind.SELECTION} for change in changes)
-        usage = state(made)[0]
+        before = state(made)
         made.rank(request, limit=4)
-        assert state(made)[0] == usage
+        assert state(made) == before
     assert made.drift() == 0
     return found
 
@@ -104,7 +106,7 @@ def test_own_hold_and_booking_do_not_count_and_stay():
     made.hold(pod("a", 10000), "n1", until=15.0)
     before = state(made)
     assert isinstance(made.try_place(pod("a", 16000), "n1"), Allocation)
-    assert made.rank(pod("a", 16000), limit=1).hold_node == "n1"
+    assert made.rank(pod("a", 16000), limit=1).hold_node is None, "a pod that holds nothing is ranked"
     assert isinstance(made.try_place(pod("b", 16000), "n1"), Rejection)
     assert isinstance(made.try_place(pod("b", 16000), "n1", without=["a"]), Allocation)
     assert state(made) == before
@@ -122,6 +124,22 @@ def test_pods_own_amounts_do_not_count_against_its_quota():
     assert isinstance(made.try_place(pod("b", 9000), "n2", quota=False), Allocation)
     assert isinstance(made.try_place(pod("b", 9000), "n2", without=["a"]), Allocation)
     assert made.quota.used("team", "NVIDIA").memory_mib == 8000
+
+
+def test_card_that_is_closed_twice_has_to_be_opened_twice():
+    made = inventory()
+    closed = [replace(device, healthy=False, cordoned=True) for device in devices("n1", 1)]
+    made.set_node(NodeFacts("n1"), {"NVIDIA": closed})
+    told = nearest(miss_on(made, pod("a", 100), "n1"))
+    assert [change.text for change in told] == ["if card 0 (n1-0) were healthy and not cordoned"]
+    one, two = devices("n1", 2)
+    made.set_node(NodeFacts("n1"), {"NVIDIA": [replace(one, healthy=False), replace(two, cordoned=True)]})
+    told = nearest(miss_on(made, pod("a", 100, cards=2), "n1"))
+    assert [change.text for change in told] == ["if cards 0, 1 were healthy and not cordoned"]
+    told = nearest(miss_on(made, pod("a", 100), "n1"))
+    assert [change.text for change in told] == [
+        "if card 1 (n1-1) were not cordoned", "if card 0 (n1-0) were healthy",
+    ]  # fmt: skip
 
 
 def test_closed_and_unknown_nodes_have_no_change():

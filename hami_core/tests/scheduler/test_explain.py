@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
@@ -15,7 +16,7 @@ MINE = {"schedulerName": "hami-scheduler"}
 
 async def ask(client, body=None, *, status=200, headers=None, **query):
     url = f"http://{client.scheduler.addresses[-1]}/explain"
-    data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    data = None if body is None else io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
     method = "GET" if body is None else "POST"
     async with client._session.request(method, url, params=query, data=data, headers=headers) as answer:
         text = await answer.text()
@@ -128,7 +129,9 @@ async def test_held_and_bound_pods_say_where_they_are(server, start):
     before = list(client.scheduler.cluster.inventory.holds())
     told = await ask(client, mine)
     assert (told["state"], told["placed"]["node"]) == ("held", "n1")
-    assert told["nodes"]["fit"] == 1
+    assert told["fitting"][0]["containers"][0]["cards"][0]["index"] == 0, "a second pod like it, on the other card"
+    stranger = pod("stranger", uid="u1", mem=9000, spec=MINE)
+    assert (await ask(client, stranger))["state"] == "pending", "it has the UID of another pod"
     assert list(client.scheduler.cluster.inventory.holds()) == before, "asking changes nothing"
     assert await client.bind(mine, "n1") == ""
     told = await ask(client, mine)
@@ -173,6 +176,14 @@ async def test_names_of_other_pods_are_uids(server, start):
     told = await ask(client, pod("x", spec=MINE, mem=99_999), nodes="1")
     assert "/secret" not in json.dumps(told)
     assert sum(group["nodes"] for group in told["others"]) == 28
+    for number in range(30, 60):
+        await server.put("nodes", node(f"n{number}"))
+        await server.put("pods", bound(f"secret{number}", "garbled", uid=f"u-{number}", on=f"n{number}"))
+    while len(client.scheduler.cluster.closed) < 32:
+        await client.scheduler.cluster.pods.refresh()
+    told = await ask(client, pod("x", spec=MINE), nodes="1")
+    assert len(told["others"]) == 21
+    assert told["others"][-1]["reason"].endswith(" other reasons")
 
 
 async def test_by_name_and_for_one_node(server, start):
@@ -195,6 +206,8 @@ WRONG = {
     "unknown node": ({"node": "n11"}, pod("x"), 404, "there is no node n11 (did you mean n1?)"),
     "hostile node": ({"node": "\x1b[31m"}, pod("x"), 404, "there is no node [31m"),
     "nodes": ({"nodes": "0"}, pod("x"), 400, "from 1 to 200"),
+    "many nodes": ({"node": ",".join(f"n{number}" for number in range(201))}, pod("x"), 400, "at most 200"),
+    "large": ({}, b" " * (2**21 + 1), 400, "a pod has at most 2097152"),
     "no pod": ({}, b"[]", 400, "the body is no pod"),
     "no JSON": ({}, b"\xff", 400, "the body is no pod"),
     "deep": ({}, b'{"a":' * 100_000, 400, "the body is no pod"),
@@ -209,7 +222,25 @@ async def test_wrong_questions_are_answered_with_the_fix(server, start, case):
     assert words in await ask(client, body, status=status, **query)
 
 
+async def test_many_devices_are_no_long_search(server, start):
+    await server.put("nodes", node("n1", cards=2))
+    client = await start()
+    [refused] = (await ask(client, pod("x", gpu=2**31 - 1, mem=100, cores=1, spec=MINE)))["refused"]
+    assert texts(refused) == ["with acme.com/gpu ≤ 2"]
+
+
+async def test_one_pod_of_many(server, start):
+    await server.put("nodes", node("n1", cards=1, memory=100_000))
+    for number in range(9):
+        await server.put("pods", bound(f"p{number}", "n1-0,ACME,1000,1:;", uid=f"p{number}"))
+    await server.put("pods", bound("large", "n1-0,ACME,60000,1:;", uid="large"))
+    client = await start()
+    [refused] = (await ask(client, pod("x", mem=90_000, spec=MINE)))["refused"]
+    assert texts(refused) == ["when pod large has ended"]
+
+
 async def test_token_of_the_metrics_is_needed(server, start):
     client = await start(metrics_token=lambda: "t")
     await ask(client, pod("x"), status=401)
+    await ask(client, pod("x"), status=401, headers={"Authorization": "Bearer \udcff"})
     await ask(client, pod("x"), headers={"X-HAMI-Token": "t"})

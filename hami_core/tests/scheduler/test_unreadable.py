@@ -79,11 +79,11 @@ async def test_an_allocation_unreadable_at_start_closes_its_node(server, start, 
     await server.put("pods", bound(value=value))
     client = await start()
     why = await refusal(client, server)
-    assert why.startswith("the node is closed to new ACME pods: the allocation of default/holder can't be read (")
+    assert why.startswith("the node is closed to new ACME pods: the allocation of pod uid-holder can't be read (")
     assert problem in why
     assert why.endswith("; delete that pod or restore its annotation")
     p = await server.put("pods", pod("bound"))
-    assert "default/holder can't be read" in await client.bind(p, "n1"), "Bind asks too"
+    assert "pod uid-holder can't be read" in await client.bind(p, "n1"), "Bind asks too"
     assert await refusal(client, server, on="n2") == ""
     text = await client.metrics()
     assert UNREADABLE + "1.0" in text
@@ -268,7 +268,7 @@ async def test_several_pods_are_counted_and_the_first_is_named(server, start):
     for number in range(3):
         await server.put("pods", bound(f"p{number}", value="x,y"))
     client = await start()
-    assert "the allocation of default/p0 and of 2 more can't be read" in await refusal(client, server)
+    assert "the allocation of pod uid-p0 and of 2 more can't be read" in await refusal(client, server)
     assert UNREADABLE + "3.0" in await client.metrics()
     assert CLOSED + "1.0" in await client.metrics()
 
@@ -304,7 +304,7 @@ async def test_a_pod_that_cannot_be_decoded_closes_its_node(server, start, seen)
         await server.end_watches()
     while not (why := await refusal(client, server, mem=1000)):
         await asyncio.sleep(0.005)
-    assert "the allocation of default/holder can't be read (the pod can't be decoded:" in why
+    assert "the allocation of a pod that can't be decoded can't be read (the pod can't be decoded:" in why
     assert UNREADABLE + "1.0" in await client.metrics()
     if seen == "at another list":
         return
