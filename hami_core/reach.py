@@ -205,8 +205,10 @@ class Reach:
         """The listener of every agent beside the scheduler that runs, ready or not.
 
         Raises:
-            ReachError: As for `scheduler`, but no scheduler has to be ready.
+            ReachError: As for `scheduler`, but no scheduler has to be ready. Or only the scheduler's address is known.
         """
+        if self._scheduler_url and not self._installed_in:
+            raise ReachError("agents", "their namespace is not known", "name it by --hami-namespace")
         space = self._installed_in or (await self._schedulers())[0].namespace
         parts = [part for part in (await self._install()).agents if part.pod.spec.node_name and part.namespace == space]
         return [self._endpoint(part, "agent") for part in sorted(parts, key=lambda part: part.pod.key)]

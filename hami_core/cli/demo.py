@@ -246,7 +246,8 @@ async def _demo(course: Course, *, gpus: str, as_json: bool, keep: bool) -> int:
             screen.print(final(course.verdicts()), *closing(result), sep="\n")
         if keep:
             screen.print(
-                f"\nexport KUBECONFIG={stage.cluster.kubeconfig}\nLogs: {stage.work}\nScheduler and agents run beside "
+                f"\nexport KUBECONFIG={stage.cluster.kubeconfig}\nexport HAMI_SCHEDULER_URL={stage.metrics_url}\n"
+                f"Logs: {stage.work}\nScheduler and agents run beside "
                 "the cluster, so hami doctor misses their pods and the chart's policy.\nCtrl-C ends it."
             )
             with contextlib.suppress(asyncio.CancelledError):

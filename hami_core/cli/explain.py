@@ -44,8 +44,8 @@ def pod(**values: Any) -> None:  # noqa: ANN401 - click's values
     """Explain the pod NAME, or the pod in a file, as the cluster is now.
 
     A file is checked as the API server would check it (a dry run), so the answer is for the pod as it would be created.
-    It may hold several pods, and Deployments, Jobs and the like. Asking changes nothing. Names of other pods are shown
-    as far as you may list pods.
+    It may hold several pods, and Deployments, DaemonSets, Jobs, ReplicaSets and StatefulSets. Asking changes nothing.
+    Names of other pods are shown as far as you may list pods.
     """
     target, own = split(values)
     if bool(own["name"]) == bool(own["filename"]):
@@ -254,7 +254,7 @@ def lines(answer: dict[str, Any], names: PodNames, *, cards: bool = False, card:
 
 
 def _fitting(answer: dict[str, Any], *, cards: bool, card: str) -> Iterator[str]:
-    nodes, what = answer["nodes"], "Another pod like it" if answer["state"] == "bound" else "It"
+    nodes, what = answer["nodes"], "Another pod like it" if answer["state"] in {"bound", "held"} else "It"
     total = nodes["fit"] + nodes["refused"]
     if not total:
         yield f"{what} fits nowhere: no node has devices registered (run hami doctor)"
@@ -280,7 +280,9 @@ def _refused(answer: dict[str, Any], names: PodNames, *, cards: bool, card: str)
         changes = [_change(change, names) for change in node["changes"]]
         if node["never"]:
             changes = ["never: the pod is too large for this node even if it is idle"]
-        rows.append((node["node"], changes[0] if changes else "only if several things change at once"))
+        about_cards = any(reason["id"] for reason in node["reasons"])
+        none = "only if several things change at once" if about_cards else "no change of the pod helps"
+        rows.append((node["node"], changes[0] if changes else none))
         rows += [("", change) for change in changes[1:]]
         rows.append(("", f"now: {_named(node['why'], node['pods'], names)}"))
     if rows:

@@ -39,6 +39,8 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--scheduler-url",
                 default="",
                 metavar="URL",
+                envvar="HAMI_SCHEDULER_URL",
+                show_envvar=True,
                 help="The scheduler's metrics address, such as http://127.0.0.1:9395; default: through the API server.",
             ),
             click.option(

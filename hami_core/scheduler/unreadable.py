@@ -86,7 +86,7 @@ class UnreadablePods:
         return {word: self._reason(word, uids) for word, uids in found.items()}
 
     def _reason(self, word: str, uids: list[str]) -> str:
-        """Refusals go to users, who may not know the pod. So it appears by UID; its own event and the log name it."""
+        """Refusals go to users, who may not know the pod. So they have its UID; its own event and the log name it."""
         first = self._pods[uids[0]]
         which = f"pod {uids[0]}" if uids[0] != first.key else "a pod that can't be decoded"
         more = f" and of {len(uids) - 1} more" if len(uids) > 1 else ""

@@ -135,6 +135,7 @@ class Stage:
         scheduler: Further flags of the scheduler.
         device_config: The vendors' sections of device-config.yaml. If empty, the vendors use their defaults.
         extender_url: URL at which our scheduler answers kube-scheduler and the API server.
+        metrics_url: URL at which it serves its metrics, and answers ``hami explain`` and ``hami top``.
 
     Raises:
         ConfigError: A vendor is not installed or cannot be loaded, or nothing says which devices the nodes have.
@@ -149,6 +150,7 @@ class Stage:
     scheduler: Sequence[str] = field(default=(), kw_only=True)
     device_config: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     extender_url: str = field(init=False, default="")
+    metrics_url: str = field(init=False, default="")
     loaded: Loaded = field(init=False, repr=False)
     cluster: Cluster = field(init=False, repr=False)
     parts: dict[str, Part] = field(init=False, default_factory=dict, repr=False)
@@ -163,7 +165,7 @@ class Stage:
         self._write_keys()
         self.prepare()
         port, metrics = free_port(), free_port()
-        self.extender_url = f"https://127.0.0.1:{port}"
+        self.extender_url, self.metrics_url = f"https://127.0.0.1:{port}", f"http://127.0.0.1:{metrics}"
         self.cluster = Cluster(
             self.work / "cluster",
             nodes=[self._node_spec(node) for node in self.nodes],

@@ -158,6 +158,8 @@ async def test_url_takes_the_place_of_the_api_server(stage):
     for path, fix in (("/refused", "--token-file"), ("/old", "upgrade it")):
         with pytest.raises(ReachError, match=fix):
             await endpoint.call(path)
+    with pytest.raises(ReachError, match="agents: their namespace is not known"):
+        await Reach(stage.api, scheduler_url=f"http://127.0.0.1:{stage.port}/").agents()
     for url in ("http://127.0.0.1:1", "nonsense", "http://["):
         with pytest.raises(ReachError, match="check --scheduler-url"):
             await (await Reach(stage.api, scheduler_url=url).scheduler()).call("/usage")

@@ -43,7 +43,7 @@ def pending(context: Context) -> Iterator[Finding]:
     for why, pods in sorted(waiting.items()):
         untried = why.startswith("kube-scheduler has not")
         up = "check that a kube-scheduler with this schedulerName runs"
-        fix = up if untried else "kubectl describe pod: its events name the amounts that are missing"
+        fix = up if untried else "hami explain pod NAME: it says what would have to change"
         yield (fail if untried else warn)("pods", "status.conditions[PodScheduled]", f"{some(pods)}: {why}", fix)
 
 

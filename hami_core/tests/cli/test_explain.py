@@ -107,6 +107,30 @@ async def test_pod_that_fits_and_pod_that_runs(stage):
     assert "Another pod like it fits on 2 of 2 nodes now." in told
 
 
+async def test_each_kind_of_node_is_told(stage):
+    """Nodes where no change helps, where the pod can never fit, and nodes that are only counted."""
+    await stage.server.put("nodes", {"metadata": {"name": "bare"}})
+    for number in range(3, 9):
+        await stage.server.put("nodes", node(f"n{number}", cards=1, memory=100))
+    names = stage.client.scheduler.cluster
+    while len(names.nodes.store) < 9:
+        await names.nodes.refresh()
+    await stage.server.put("pods", pod("big", gpu=2, mem=8000, spec=MINE))
+    told = await stage("big", "--nodes", "2")
+    assert "never: the pod is too large for this node even if it is idle" in told
+    assert re.search(r"^6 more: .*\(n\d, .*, …\)$", told, re.MULTILINE), told
+    told = await stage("big", "--node", "bare")
+    assert "bare  no change of the pod helps\n      now: bare: refuses: node unregistered (no agent" in told
+
+
+async def test_held_pod_is_answered_by_a_second_one_like_it(stage):
+    held = await stage.server.put("pods", pod("held", mem=3500, spec=MINE))
+    assert (await stage.client.filter(held, ["n1"]))["NodeNames"] == ["n1"]
+    told = await stage("held")
+    assert told.startswith("Pod default/held is held: node n1 is held for it until its Bind\n")
+    assert "Another pod like it fits on none of 2 nodes now." in told
+
+
 async def test_names_are_hidden_where_rights_end(stage):
     await stage.server.put("pods", pod("big", mem=8000, spec=MINE))
 
@@ -239,6 +263,11 @@ async def test_examples_of_the_page(server, start, tmp_path):  # noqa: F811
     small = asking("small", 6000)
     (tmp_path / "small.yaml").write_text(yaml.safe_dump({"kind": "Pod", **small}))
     page = (Path(__file__).parents[3] / "docs/reference/explain.md").read_text()
+    await stage.client.filter(asking("big", 30_000), ["gpu-1", "gpu-2"])
+    await stage.client.scheduler.recorder.flush()
+    (event,) = (e["message"] for e in server.objects["events"].values() if "do not meet" in e["message"])
+    (told,) = re.findall(r"```text\n((?:.|\n)*?)```", page)
+    assert " ".join(told.split()) == event
     shown = re.findall(r"```console\n\$ hami explain pod (.*)\n((?:.|\n)*?)```", page)
     assert len(shown) >= 3
     for words, text in shown:
