@@ -171,6 +171,10 @@ class Inventory:
         """Bookings on a node, registered or not, oldest first."""
         return [entry.booking for entry in self._ledger.bookings_on(node)]
 
+    def booked_nodes(self) -> list[str]:
+        """Names of the nodes that have bookings, registered or not."""
+        return self._ledger.booked_nodes()
+
     def holds_on(self, node: str) -> list[Booking]:
         """Placements held on a node between Filter and Bind, oldest first."""
         return [entry.booking for entry in self._ledger.holds_on(node)]

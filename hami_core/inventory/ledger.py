@@ -72,6 +72,10 @@ class Ledger:
         """Bookings on a node, oldest first."""
         return list(self._bookings_on.get(node, {}).values())
 
+    def booked_nodes(self) -> list[str]:
+        """Names of the nodes that have bookings."""
+        return list(self._bookings_on)
+
     def holds_on(self, node: str) -> list[Entry]:
         """Holds on a node, oldest first."""
         return list(self._holds_on.get(node, {}).values())

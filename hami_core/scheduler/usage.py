@@ -149,7 +149,7 @@ def usage_route(
     async def usage(request: Request) -> Response:
         if not is_synced():
             return text(503, "the scheduler has not read the cluster yet\n")
-        names = request.query.getall("node", []) or inventory.node_names()
+        names = request.query.getall("node", []) or [*inventory.node_names(), *inventory.booked_nodes()]
         return Response(stream=_pieces(inventory, dict.fromkeys(names), now(), Pace(piece_s)))
 
     return Route("GET", "/usage", guarded(usage, token))

@@ -88,6 +88,18 @@ async def test_device_that_its_node_no_longer_lists_keeps_its_slices():
     assert (lost.booked.memory_mib, lost.total.memory_mib, len(lost.slices)) == (1000, 0, 1)
 
 
+async def test_bookings_on_a_node_that_is_gone_are_told():
+    inventory = cluster("n1")
+    inventory.set_pod(booked("u1", "gone", Slice("card", "NVIDIA", 1000, 10)))
+    inventory.set_pod(booked("u2", "n1", Slice("n1-0", "NVIDIA", 1000, 10)))
+    nodes = {n.name: n.devices for n in (await read(inventory)).nodes}
+    assert list(nodes) == ["n1", "gone"]
+    (lost,) = nodes["gone"]
+    assert (lost.id, lost.registered, lost.slices[0].pod) == ("card", False, "u1")
+    inventory.remove_pod("u1")
+    assert [n.name for n in (await read(inventory)).nodes] == ["n1"]
+
+
 async def test_compute_units_are_named():
     (one,) = (await read(cluster("n1", cores_are_units=True))).nodes
     assert {device.cores_are_units for device in one.devices} == {True}
