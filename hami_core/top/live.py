@@ -13,7 +13,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 from hami_core.errors import ConfigError
 from hami_core.top.model import Filter, age
 from hami_core.top.rows import COLUMNS, VIEWS, column, shown, summary
-from hami_core.top.view import measure, show
+from hami_core.top.view import ask, show
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -84,13 +84,8 @@ class Top(App[None]):
 
     async def _ask(self) -> None:
         try:
-            await self._gatherer.bookings()
-            if self._options.needs_names and self._gatherer.has_bookings:
-                await self._gatherer.name_pods()
+            await ask(self._gatherer, self._options, self._draw)
             self._draw()
-            if self._options.agents:
-                await measure(self._gatherer, self._options)
-                self._draw()
         finally:
             self._looking = False
 

@@ -10,7 +10,7 @@ from hami_core.top.model import Filter, chosen
 from hami_core.top.rows import column, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hami_core.reach import Reach
     from hami_core.top.model import Card, Snapshot
@@ -82,18 +82,30 @@ class Shown:
 
 
 async def look(gatherer: Gatherer, options: Options) -> Shown:
-    """Ask the scheduler, then the agents of the nodes that are shown."""
+    """Ask once. Returns what is to be shown."""
+    await ask(gatherer, options)
+    return show(gatherer.snapshot(), options)
+
+
+async def ask(gatherer: Gatherer, options: Options, early: Callable[[], None] = lambda: None) -> None:
+    """Ask the scheduler, then the agents of the nodes that are shown.
+
+    Args:
+        gatherer: Asks, and keeps the answers.
+        options: What will be shown.
+        early: Called before the agents are asked, which may take seconds.
+    """
     await gatherer.bookings()
     if options.needs_names and gatherer.has_bookings:
         await gatherer.name_pods()
     if options.agents:
-        await measure(gatherer, options)
+        early()
+        await _measure(gatherer, options)
         if options.needs_names and not gatherer.has_bookings:
             await gatherer.name_pods()
-    return show(gatherer.snapshot(), options)
 
 
-async def measure(gatherer: Gatherer, options: Options) -> None:
+async def _measure(gatherer: Gatherer, options: Options) -> None:
     """Ask the agents whose values are shown."""
     if not gatherer.has_bookings:
         await gatherer.measure()

@@ -96,6 +96,15 @@ async def test_faults_are_said_and_last_values_stay(started):
     assert said(app, "lines") == ""
 
 
+async def test_without_the_scheduler_pods_of_the_agents_are_named():
+    installation = small()
+    installation.of_scheduler.fails = "connection refused"
+    app = Top(Gatherer(installation), options("slices"), 3600)
+    async with app.run_test(size=(200, 30)) as pilot:
+        await settled(pilot)
+        assert [row[2] for row in cells(app)] == ["team/train", "other/serve"]
+
+
 async def test_bookings_that_are_old_have_their_age():
     now = 100.0
     installation = small()
