@@ -70,12 +70,13 @@ def _is_terminal() -> bool:
 
 async def _print(target: Target, options: Options) -> int:
     """Print once. Returns 1 if the scheduler did not answer."""
+    from hami_core.top.gather import Gatherer
     from hami_core.top.plain import document, table
     from hami_core.top.rows import summary
     from hami_core.top.view import look
 
     async with reaching.reaching(target, "hami-top") as (reach, _):
-        shown = await look(options.gatherer(reach), options)
+        shown = await look(Gatherer(reach), options)
     if options.as_json:
         print(json.dumps(document(shown.snapshot, shown.cards), indent=1))
     else:
@@ -92,9 +93,10 @@ def _tell(lines: Sequence[str]) -> None:
 
 
 async def _watch(target: Target, options: Options, interval: float) -> int:
+    from hami_core.top.gather import Gatherer
     from hami_core.top.live import Top
 
     async with reaching.reaching(target, "hami-top") as (reach, _):
-        app = Top(options.gatherer(reach), options, interval)
+        app = Top(Gatherer(reach), options, interval)
         await app.run_async()
     return app.return_code or 0

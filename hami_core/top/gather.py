@@ -44,7 +44,6 @@ class Gatherer:
 
     Args:
         reach: The installation.
-        nodes: Names of the only nodes to ask for; empty: all.
         clock: Monotonic seconds.
         agent_within_s: As `AGENT_WITHIN_S`.
         round_within_s: As `ROUND_WITHIN_S`.
@@ -54,13 +53,12 @@ class Gatherer:
         self,
         reach: Reach,
         *,
-        nodes: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
         agent_within_s: float = AGENT_WITHIN_S,
         round_within_s: float = ROUND_WITHIN_S,
     ) -> None:
         self._reach = reach
-        self._nodes = tuple(nodes)
+        self._nodes: tuple[str, ...] = ()
         self._clock = clock
         self._agent_within_s = agent_within_s
         self._round_within_s = round_within_s
@@ -80,14 +78,24 @@ class Gatherer:
         """Whether the scheduler has ever answered."""
         return self._usage is not None
 
-    async def bookings(self) -> None:
-        """Ask the scheduler. If it does not answer, its last answer stays."""
+    def covers(self, nodes: Collection[str]) -> bool:
+        """Whether the bookings at hand are of these nodes, alone or among others; empty: of all nodes."""
+        return not self._nodes or (bool(nodes) and set(nodes) <= set(self._nodes))
+
+    async def bookings(self, nodes: Sequence[str] = ()) -> None:
+        """Ask the scheduler. If it does not answer, its last answer stays, unless that lacks some of the nodes.
+
+        Args:
+            nodes: Names of the only nodes to ask for; empty: all.
+        """
+        if not self.covers(nodes):
+            self._usage, self._nodes = None, tuple(nodes)
         self._problems.pop("scheduler", None)
         try:
             if self._scheduler is None:
                 self._scheduler = await self._reach.scheduler()
-            self._usage = _usage(await self._scheduler.call("/usage", {"node": self._nodes} if self._nodes else None))
-            self._usage_at = self._clock()
+            self._usage = _usage(await self._scheduler.call("/usage", {"node": tuple(nodes)} if nodes else None))
+            self._usage_at, self._nodes = self._clock(), tuple(nodes)
         except ReachError as error:
             self._scheduler = None  # another replica may lead now
             self._problems["scheduler"] = str(error)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 500
 """Rows of a table, unless ``--limit`` says otherwise. A terminal shows fewer, and drawing thousands takes seconds."""
+ASKING: Final = "asking the scheduler …"
 
 
 class Top(App[None]):
@@ -59,10 +60,11 @@ class Top(App[None]):
         self._interval = interval
         self._paused = False
         self._looking = False
+        self._again = False
 
     def compose(self) -> ComposeResult:
         """The parts, from the top."""
-        yield Static("asking the scheduler …", id="summary", markup=False)
+        yield Static(ASKING, id="summary", markup=False)
         yield DataTable[Text](cursor_type="row", zebra_stripes=True)
         yield Input(placeholder="node=gpu-*  model=…  namespace=…  pod=…  or a word", id="filter")
         yield Static("", id="lines", markup=False)
@@ -77,21 +79,32 @@ class Top(App[None]):
     # --- looking
 
     def _look(self) -> None:
-        """Look again, unless a look is still under way."""
+        """Look again, unless a look is still under way, or the view is paused."""
         if not self._paused and not self._looking:
+            self._look_now()
+
+    def _look_now(self) -> None:
+        """Look by options that have changed, even if the view is paused. A look under way is finished first."""
+        self._again = True
+        if not self._looking:
             self._looking = True
             self.run_worker(self._ask(), exit_on_error=True)
 
     async def _ask(self) -> None:
         try:
-            await ask(self._gatherer, self._options, self._draw)
-            self._draw()
+            while self._again:
+                self._again = False
+                await ask(self._gatherer, self._options, self._draw)
+                self._draw()
         finally:
             self._looking = False
 
     # --- drawing
 
     def _draw(self) -> None:
+        if not self._gatherer.covers(self._options.nodes):  # a look by the new filter is under way
+            self.query_one("#summary", Static).update(ASKING)
+            return
         now = show(self._gatherer.snapshot(), self._options)
         self.query_one("#summary", Static).update(self._head(now))
         self.query_one("#lines", Static).update("\n".join(now.lines))
@@ -131,7 +144,7 @@ class Top(App[None]):
         keep = sort if sort in COLUMNS[view] else None
         self._options = replace(self._options, view=view, sort=keep)
         self._draw()
-        self._look()
+        self._look_now()
 
     def action_sort(self) -> None:
         """Sort by the next column, after the last one by none."""
@@ -163,7 +176,7 @@ class Top(App[None]):
         self._options = replace(self._options, filters=filters)
         self.action_leave()
         self._draw()
-        self._look()
+        self._look_now()
 
     def action_leave(self) -> None:
         """Go back to the table."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hami_core.top.gather import Gatherer
 from hami_core.top.model import Filter, chosen
 from hami_core.top.rows import column, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hami_core.reach import Reach
+    from hami_core.top.gather import Gatherer
     from hami_core.top.model import Card, Snapshot
     from hami_core.top.rows import Column, Row
 
@@ -47,9 +46,10 @@ class Options:
         """Whether values of nodes that are not shown decide which are shown."""
         return self.sort is not None and self.sort.measured
 
-    def gatherer(self, reach: Reach) -> Gatherer:
-        """A gatherer that asks for no more nodes than needed."""
-        return Gatherer(reach, nodes=[each.exact_node for each in self.filters if each.exact_node][:1])
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the only nodes that can be shown; empty: any node can."""
+        return tuple(each.exact_node for each in self.filters if each.exact_node)[:1]
 
 
 def read_options(
@@ -95,7 +95,7 @@ async def ask(gatherer: Gatherer, options: Options, early: Callable[[], None] = 
         options: What will be shown.
         early: Called before the agents are asked, which may take seconds.
     """
-    await gatherer.bookings()
+    await gatherer.bookings(options.nodes)
     if options.needs_names and gatherer.has_bookings:
         await gatherer.name_pods()
     if options.agents:
@@ -123,7 +123,8 @@ def show(snapshot: Snapshot, options: Options) -> Shown:
     found = rows(options.view, snapshot, cards, options.sort)
     lines = list(snapshot.problems)
     if not found:
-        nothing = "no node has cards" if not snapshot.usage.nodes else f"no {options.view} match"
+        empty = not snapshot.usage.nodes and not options.nodes
+        nothing = "no node has cards" if empty else f"no {options.view} match"
         lines += [nothing] if snapshot.has_bookings else []
     if options.limit is not None and len(found) > options.limit:
         lines.append(f"{options.limit} of {len(found)} {options.view} are shown")

@@ -21,6 +21,7 @@ from hami_core.sim.client import Client
 from hami_core.tests.inventory.worlds import rules
 from hami_core.tests.test_reach import Stage, ours
 from hami_core.tests.top.fakes import of_card, of_slice
+from hami_core.top.gather import Gatherer
 from hami_core.top.plain import table
 from hami_core.top.view import look, read_options
 from tests.bench.figures import Figure
@@ -110,7 +111,7 @@ async def _top(said: bytes, agents: int) -> float:
                         await stage.add(pod)
                     options = read_options("nodes", sort="", filters=(), limit=None, no_agents=False, as_json=False)
                     start = time.perf_counter()
-                    shown = await look(options.gatherer(Reach(api)), options)
+                    shown = await look(Gatherer(Reach(api)), options)
                     table("nodes", shown.rows)
                     taken = time.perf_counter() - start
                     assert len(shown.rows) == agents

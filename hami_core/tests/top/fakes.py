@@ -54,29 +54,47 @@ def of_slice(uid: str, device: str, mib: float, limit: float, percent: float, po
 
 @dataclass
 class Answer:
-    """A listener: it answers a text, fails, or takes a time."""
+    """A listener: it answers a text, fails, takes a time, or waits."""
 
     what: str
     text: str = ""
     node: str = ""
     fails: str = ""
     takes_s: float = 0
+    until: asyncio.Event | None = None
     calls: list[tuple[str, Any]] = field(default_factory=list)
 
     async def call(self, path: str, query: Any = None, body: bytes | None = None) -> bytes:
         self.calls.append((path, query))
         if self.takes_s:
             await asyncio.sleep(self.takes_s)
+        if self.until is not None:
+            await self.until.wait()
         if self.fails:
             raise ReachError(self.what, self.fails, "see the pod's log")
         return self.text.encode()
+
+
+@dataclass
+class Scheduler(Answer):
+    """A scheduler's listener. Like a real one, it tells of the nodes that are asked for."""
+
+    async def call(self, path: str, query: Any = None, body: bytes | None = None) -> bytes:
+        whole = await super().call(path, query, body)
+        try:
+            said = msgspec.json.decode(whole, type=Usage)
+        except msgspec.MsgspecError:
+            return whole
+        wanted = (query or {}).get("node")
+        nodes = tuple(node for node in said.nodes if not wanted or node.name in wanted)
+        return msgspec.json.encode(Usage(said.schema, said.time, nodes))
 
 
 class Installation:
     """What `hami_core.reach.Reach` is for `hami top`."""
 
     def __init__(self, said: Usage, agents: dict[str, str] | None = None, names: PodNames | None = None) -> None:
-        self.of_scheduler = Answer("scheduler pod hami/s", msgspec.json.encode(said).decode())
+        self.of_scheduler = Scheduler("scheduler pod hami/s", msgspec.json.encode(said).decode())
         self.of_agents = {node: Answer(f"agent pod hami/a-{node}", text, node) for node, text in (agents or {}).items()}
         self.pod_names = names or PodNames({})
         self.refused = ""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from rich.text import Text
 from textual.widgets import DataTable, Input, Static
 
 from hami_core.tests.top.test_top import hostile, options, small
 from hami_core.top.gather import Gatherer
-from hami_core.top.live import Top
+from hami_core.top.live import ASKING, Top
 
 
 def cells(app: Top) -> list[list[str]]:
@@ -78,6 +80,39 @@ async def test_slash_filters_and_a_wrong_filter_is_explained(started):
     assert said(app, "summary").endswith("filter: node=n10")
     await pilot.press("slash", "escape", "2")
     assert len(cells(app)) == 1, "a filter holds for every view"
+
+
+@pytest.mark.parametrize("paused", [False, True])
+async def test_a_filter_of_the_command_line_can_be_replaced(paused):
+    app = Top(Gatherer(small()), options(filters=["node=n2"]), 3600)
+    async with app.run_test(size=(160, 30)) as pilot:
+        await settled(pilot)
+        assert [row[0] for row in cells(app)] == ["n2"]
+        if paused:
+            await pilot.press("space")
+        for text, nodes in (("node=n10", ["n10"]), ("", ["n2", "n10"])):
+            await pilot.press("slash")
+            app.query_one(Input).value = text
+            await pilot.press("enter")
+            await settled(pilot)
+            assert [row[0] for row in cells(app)] == nodes
+            assert said(app, "lines") == ""
+
+
+async def test_a_filter_typed_during_a_look_is_asked_for():
+    installation = small()
+    app = Top(Gatherer(installation), options(filters=["node=n2"]), 3600)
+    async with app.run_test(size=(160, 30)) as pilot:
+        await settled(pilot)
+        installation.of_scheduler.until = asyncio.Event()
+        app._look()
+        await pilot.press("slash")
+        app.query_one(Input).value = "node=n10"
+        await pilot.press("enter")
+        assert said(app, "summary") == ASKING
+        installation.of_scheduler.until.set()
+        await settled(pilot)
+        assert [row[0] for row in cells(app)] == ["n10"]
 
 
 async def test_faults_are_said_and_last_values_stay(started):

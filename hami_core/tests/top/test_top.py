@@ -30,13 +30,13 @@ def options(view: str = "nodes", **more) -> Options:
 
 async def printed(installation: Installation, view: str = "nodes", **more) -> list[list[str]]:
     chosen_by = options(view, **more)
-    shown = await look(chosen_by.gatherer(installation), chosen_by)
+    shown = await look(Gatherer(installation), chosen_by)
     return [line.split() for line in table(view, shown.rows).splitlines()][1:]
 
 
 async def lines(installation: Installation, view: str = "nodes", **more) -> tuple[str, ...]:
     chosen_by = options(view, **more)
-    return (await look(chosen_by.gatherer(installation), chosen_by)).lines
+    return (await look(Gatherer(installation), chosen_by)).lines
 
 
 # --- rows
@@ -198,6 +198,21 @@ async def test_only_agents_whose_values_are_shown_are_asked():
     installation = small()
     await printed(installation, no_agents=True)
     assert installation.listed == 0
+
+
+async def test_bookings_of_other_nodes_are_not_kept_for_new_ones():
+    installation = small()
+    gatherer = Gatherer(installation)
+    await look(gatherer, options(filters=["node=n2"]))
+    installation.of_scheduler.fails = "connection refused"
+    shown = await look(gatherer, options(filters=["node=n2"]))
+    assert [row["mem-booked"] for row in shown.rows] == [11000]
+    shown = await look(gatherer, options())
+    assert [row["mem-booked"] for row in shown.rows] == [None, None], "of n10 it was never asked"
+
+
+async def test_a_node_that_does_not_exist_is_said():
+    assert await lines(small(), filters=["node=n3"]) == ("no nodes match",)
 
 
 async def test_what_a_limit_leaves_out_is_said():
