@@ -164,8 +164,11 @@ class Filter:
 
     @property
     def exact_node(self) -> str:
-        """The only node that matches; empty: it may be several."""
-        return self.pattern if self.key == "node" and not set(self.pattern) & set("*?[") else ""
+        """The only node that matches; empty: it may be several.
+
+        Names of nodes have small letters only (Kubernetes: DNS subdomain names), and the scheduler is asked literally.
+        """
+        return self.pattern.lower() if self.key == "node" and not set(self.pattern) & set("*?[") else ""
 
     def matches(self, node: str, model: str, pod: tuple[str, str] = ("", "")) -> bool:
         """Whether a card, or with ``pod`` (namespace and name) a slice, is meant."""

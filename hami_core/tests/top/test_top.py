@@ -130,6 +130,7 @@ async def test_two_agents_of_a_node_are_one():
     [
         (["node=n2"], ["n2"], ["u1", "u2"]),
         (["node=N*"], ["n2", "n10"], ["u1", "u2"]),
+        (["node=N2"], ["n2"], ["u1", "u2"]),
         (["node=n"], [], []),
         (["model=*a100"], ["n2"], ["u1", "u2"]),
         (["namespace=team"], ["n2"], ["u1"]),
