@@ -17,13 +17,13 @@ from hami_core.doctor.install import Install, Part, find
 from hami_core.documents import one_line
 from hami_core.errors import HamiError
 from hami_core.http.token import TOKEN_HEADER
-from hami_core.kube.port import PODS, ApiError
+from hami_core.kube.objects import Object
+from hami_core.kube.port import ApiError, Resource
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from hami_core.kube.objects import Pod
     from hami_core.kube.port import KubeApi
 
     Query = Mapping[str, str | Sequence[str]]
@@ -40,6 +40,20 @@ OUR_PODS: Final = "hami.io/webhook=ignore"
 
 
 _NAME_NAMESPACE: Final = "name the namespace of the installation by --hami-namespace"
+
+
+class _Named(Object, frozen=True, gc=False):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
+class _NamedPod(Object, frozen=True, gc=False):
+    metadata: _Named = _Named()
+
+
+_POD_NAMES: Final = Resource("v1", "pods", _NamedPod, metadata_only=True)
+"""Pods by their names alone. The rest of a pod is neither sent nor read, so it can't make the pod nameless."""
 
 
 class ReachError(HamiError):
@@ -232,9 +246,14 @@ class Reach:
         return parts
 
     async def names(self, nodes: Collection[str] | None = None) -> PodNames:
-        """Names of the pods on these nodes, as far as the caller may list them; None: on all nodes."""
-        one_by_one = nodes is not None and len(nodes) <= NODES_ASKED_ONE_BY_ONE
-        selectors = [f"spec.nodeName={node}" for node in nodes or ()] if one_by_one else [""]
+        """Names of the pods on these nodes, as far as the caller may list them; None: on all nodes.
+
+        Pods that are bound to no node are named as well, since the scheduler may hold places on these nodes for them.
+        """
+        if nodes is None or len(nodes) > NODES_ASKED_ONE_BY_ONE:
+            selectors = [""]
+        else:
+            selectors = [f"spec.nodeName={node}" for node in (*nodes, "")] if nodes else []
         try:
             return PodNames(await self._names("", selectors))
         except ApiError as error:
@@ -246,16 +265,16 @@ class Reach:
 
     async def _names(self, namespace: str, selectors: Sequence[str]) -> dict[str, str]:
         lists = await asyncio.gather(*(self._pods(namespace, selector) for selector in selectors))
-        return {pod.uid: one_line(pod.key) for pods in lists for pod in pods}
+        return {pod.uid: one_line(f"{pod.namespace}/{pod.name}") for pods in lists for pod in pods}
 
-    async def _pods(self, namespace: str, selector: str) -> list[Pod]:
-        found: list[Pod] = []
+    async def _pods(self, namespace: str, selector: str) -> list[_Named]:
+        found: list[_Named] = []
         token = ""
         while True:
             page = await self.api.list(
-                PODS, namespace=namespace, field_selector=selector, limit=PAGE, continue_token=token
+                _POD_NAMES, namespace=namespace, field_selector=selector, limit=PAGE, continue_token=token
             )
-            found += page.items
+            found += [pod.metadata for pod in page.items]
             token = page.continue_token
             if not token:
                 return found

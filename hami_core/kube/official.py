@@ -44,6 +44,7 @@ REQUEST_TIMEOUT_S: Final = 10.0
 """Default deadline of a call; a list gets three times as much."""
 MAX_WATCH_LINE_BYTES: Final = 16 * 2**20
 """Longest event of a watch (an object in etcd has at most 1.5 MiB)."""
+_METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _NAME_A_KUBECONFIG: Final = "set KUBECONFIG or --kubeconfig to a readable kubeconfig file"
 _encode: Final = msgspec.json.Encoder().encode
@@ -103,7 +104,8 @@ class OfficialKubeApi:
             **{"continue": continue_token},
         )
         path = resource.path(namespace=namespace)
-        body = await self._call("list", "GET", path, query=query, patience=3)
+        headers = {"Accept": _METADATA_LIST} if resource.metadata_only else None
+        body = await self._call("list", "GET", path, query=query, headers=headers, patience=3)
         return page(resource, body)
 
     async def watch(

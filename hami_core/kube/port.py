@@ -39,12 +39,15 @@ class Resource(Generic[T]):
         plural: ``pods``, ``leases``, …
         type: Struct to decode into.
         namespaced: Whether it lives in namespaces.
+        metadata_only: Whether a list asks for metadata alone (``PartialObjectMetadataList``). A server may send whole
+            objects all the same, so ``type`` must decode both.
     """
 
     group_version: str
     plural: str
     type: type[T]
     namespaced: bool = True
+    metadata_only: bool = False
 
     def path(self, name: str = "", namespace: str = "", subresource: str = "") -> str:
         """The URL path of the collection, of one object, or of an object's subresource."""

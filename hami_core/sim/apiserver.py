@@ -29,7 +29,7 @@ from hami_core.sim import (
     tables,
     workloads,
 )
-from hami_core.sim.calls import Call, answer_json, cut, parse, read_body, refuse_web_pages, wants_table
+from hami_core.sim.calls import Call, answer_json, cut, parse, read_body, refuse_web_pages, wants_metadata, wants_table
 from hami_core.sim.client import Client
 from hami_core.sim.controllers import Controllers
 from hami_core.sim.faults import Fault, Faults
@@ -224,6 +224,10 @@ class ApiServer:
             found = found[:limit]
         if wants_table(request):
             return answer_json(tables.table(resource, found, meta))
+        if wants_metadata(request):
+            group = {"apiVersion": "meta.k8s.io/v1"}
+            items = [{"kind": "PartialObjectMetadata", **group, "metadata": obj["metadata"]} for obj in found]
+            return answer_json({"kind": "PartialObjectMetadataList", **group, "metadata": meta, "items": items})
         return answer_json(
             {
                 "kind": f"{resource.kind}List",

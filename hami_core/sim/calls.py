@@ -97,6 +97,11 @@ def wants_table(request: web.Request) -> bool:
     return "as=Table" in request.headers.get("Accept", "")
 
 
+def wants_metadata(request: web.Request) -> bool:
+    """Whether a client asks for a list of metadata alone."""
+    return "as=PartialObjectMetadataList" in request.headers.get("Accept", "")
+
+
 def answer_json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:  # noqa: ANN401 - JSON
     """An answer with a JSON body."""
     return web.Response(body=orjson.dumps(body), status=status, headers=headers, content_type="application/json")

@@ -11,9 +11,10 @@ import pytest
 from aiohttp import web
 
 from hami_core.kube.official import connect, own_namespace
-from hami_core.reach import Reach, ReachError
+from hami_core.reach import NODES_ASKED_ONE_BY_ONE, Reach, ReachError
 from hami_core.sim import Cluster
 from hami_core.sim.client import Client
+from hami_core.tests.kube.apiserver import ApiServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -172,11 +173,33 @@ async def test_names_end_where_the_rights_end(stage):
     names = await reach.names()
     assert sorted(names.by_uid.values()) == ["default/mine", "kube-public/theirs"]
     assert (names.limited, names.of("unknown")) == ("", "a pod whose name is not known")
-    assert (await reach.names(["n1"])).by_uid == {}
     await stage.refuse("list", "pods")
     names = await reach.names()
     assert (names.by_uid, names.of("unknown")) == ({}, "a pod you may not list")
     assert "injected fault" in names.limited
+
+
+@pytest.mark.parametrize("nodes", [["n1"], [f"n{number}" for number in range(50)]])
+async def test_pods_of_nodes_and_pods_that_wait_are_named(stage, nodes):
+    pods = {"here": "n1", "held": "", "there": "other"}
+    for name, node in pods.items():
+        pod = ours(name, "scheduler", stage.port)
+        pod["spec"] |= {"nodeName": node} if node else {}
+        await stage.add(pod, ready=False)
+    names = (await Reach(stage.api).names(nodes)).by_uid.values()
+    assert {"default/here", "default/held"} <= set(names)
+    assert ("default/there" in names) == (len(nodes) > NODES_ASKED_ONE_BY_ONE)
+    assert (await Reach(stage.api).names([])).by_uid == {}
+
+
+async def test_a_pod_that_cant_be_decoded_has_a_name(tmp_path):
+    async with ApiServer() as server:
+        await server.put("pods", {"metadata": {"name": "bad", "namespace": "default"}, "spec": {"nodeName": 7}})
+        api = await connect(server.kubeconfig(tmp_path))
+        try:
+            assert list((await Reach(api).names()).by_uid.values()) == ["default/bad"]
+        finally:
+            await api.close()
 
 
 def test_own_namespace_is_kubectls(tmp_path, monkeypatch):

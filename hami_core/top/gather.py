@@ -34,7 +34,7 @@ ROUND_WITHIN_S: Final = 30.0
 LOOK_AGAIN_S: Final = 30.0
 """How long found pods of ours and names of pods are used before they are listed again."""
 LOOK_SOON_S: Final = 5.0
-"""The same while an agent does not answer, or a pod has no name."""
+"""The same while an agent does not answer, or if a pod has come since."""
 NAMED: Final = 3
 """Silent agents that a line names."""
 
@@ -68,6 +68,7 @@ class Gatherer:
         self._agents: dict[str, NodeAgents] = {}
         self._names: PodNames | None = None
         self._names_at = float("-inf")
+        self._looked_up: set[str] = set()
         self._scheduler: Endpoint | None = None
         self._endpoints: list[PodEndpoint] | None = None
         self._endpoints_at = float("-inf")
@@ -120,13 +121,16 @@ class Gatherer:
         await self._ask(by_node)
 
     async def name_pods(self) -> None:
-        """List the names of the pods that have slices, if some are new or the last list is old."""
+        """List the names of the pods that have slices, if some are new or the last list is old.
+
+        A pod that the list left out, since it has ended or the caller has no right to it, is not new.
+        """
         uids = {piece.pod for node in self._current().nodes for device in node.devices for piece in device.slices}
-        names, age = self._names, self._clock() - self._names_at
-        if names is not None and age < LOOK_AGAIN_S and (age < LOOK_SOON_S or uids <= names.by_uid.keys()):
+        age = self._clock() - self._names_at
+        if age < LOOK_SOON_S or (age < LOOK_AGAIN_S and uids <= self._looked_up):
             return
         busy = [n.name for n in self._current().nodes if any(device.slices for device in n.devices)]
-        self._names, self._names_at = await self._reach.names(busy), self._clock()
+        self._names, self._names_at, self._looked_up = await self._reach.names(busy), self._clock(), uids
 
     def snapshot(self) -> Snapshot:
         """What is known now."""
@@ -144,6 +148,7 @@ class Gatherer:
             usage_at=self._usage_at,
             agents=dict(self._agents),
             names=self._names,
+            looked_up=self._looked_up,
             problems=tuple(map(_clean, problems)),
             has_bookings=self.has_bookings,
         )

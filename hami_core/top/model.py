@@ -12,7 +12,7 @@ from hami_core.top.samples import UNKNOWN
 from hami_core.vendorkit import ceil_div
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from hami_core.reach import PodNames
     from hami_core.scheduler.usage import DeviceUse, NodeUse, SliceUse, Usage
@@ -67,6 +67,7 @@ class Snapshot:
         usage_at: When `usage` came.
         agents: By node.
         names: Names of pods; None: they were not needed.
+        looked_up: UIDs of the pods that were looked for when `names` were listed.
         problems: What could not be asked, one line each.
         has_bookings: Whether `usage` is the scheduler's.
     """
@@ -76,6 +77,7 @@ class Snapshot:
     usage_at: float = 0.0
     agents: Mapping[str, NodeAgents] = field(default_factory=dict)
     names: PodNames | None = None
+    looked_up: Collection[str] = ()
     problems: tuple[str, ...] = ()
     has_bookings: bool = True
 
@@ -94,8 +96,10 @@ class Snapshot:
         return UNKNOWN if sample is None else sample.slices.get((piece.pod, piece.container, device), UNKNOWN)
 
     def pod(self, uid: str) -> str:
-        """``namespace/name`` of a pod, or words for one whose name is not known."""
-        return one_line(self.names.of(uid)) if self.names is not None else ""
+        """``namespace/name`` of a pod, or words for one that was not found; empty: it was not looked for yet."""
+        if self.names is None or (uid not in self.names.by_uid and uid not in self.looked_up):
+            return ""
+        return one_line(self.names.of(uid))
 
     def known_pod(self, uid: str) -> tuple[str, str]:
         """Namespace and name of a pod; empty: they are not known."""

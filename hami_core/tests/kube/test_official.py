@@ -10,7 +10,7 @@ from hami_core.errors import ConfigError
 from hami_core.kube.objects import Binding, BindingMeta
 from hami_core.kube.official import connect
 from hami_core.kube.patch import metadata_patch
-from hami_core.kube.port import NODES, PODS, ApiError, NotSentError
+from hami_core.kube.port import NODES, PODS, ApiError, NotSentError, Resource
 from hami_core.tests.kube.apiserver import Fault, pod
 
 if TYPE_CHECKING:
@@ -67,6 +67,14 @@ async def test_list_leaves_out_only_the_undecodable_object(api, server):
     page = await api.list(PODS)
     assert [p.metadata.name for p in page.items] == ["good"]
     assert [bad.key for bad in page.undecodable] == ["default/bad"]
+
+
+async def test_a_list_of_metadata_sends_no_more_than_that(api, server):
+    await server.put("pods", pod("a", spec={"nodeName": "n1"}))
+    (sent,) = (await api.list(Resource("v1", "pods", dict, metadata_only=True))).items
+    assert set(sent) == {"kind", "apiVersion", "metadata"}
+    (whole,) = (await api.list(Resource("v1", "pods", dict))).items
+    assert whole["metadata"] == sent["metadata"]
 
 
 async def test_lists_come_in_pages(api, server):

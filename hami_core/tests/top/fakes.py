@@ -99,6 +99,7 @@ class Installation:
         self.pod_names = names or PodNames({})
         self.refused = ""
         self.listed = 0
+        self.named = 0
 
     async def scheduler(self) -> Answer:
         return self.of_scheduler
@@ -110,6 +111,7 @@ class Installation:
         return list(self.of_agents.values())
 
     async def names(self, nodes: Any = None) -> PodNames:
+        self.named += 1
         return self.pod_names
 
 

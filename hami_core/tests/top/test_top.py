@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 
 import hypothesis.strategies as st
+import msgspec
 import pytest
 from hypothesis import given
 
@@ -419,3 +420,30 @@ async def test_pods_of_ours_are_listed_again_soon_only_while_one_does_not_answer
         for now in times:  # noqa: B007 - the clock reads it
             await look(gatherer, options())
     assert installation.listed == 3, "at 0, 31 and 37 s"
+
+
+async def test_names_are_listed_again_soon_only_for_new_pods():
+    now = 0.0
+    installation = small()
+    installation.pod_names = PodNames({"u1": "team/train"}, "pods is forbidden")
+    gatherer = Gatherer(installation, clock=lambda: now)
+    for now in (0, 6, 29):  # noqa: B007 - the clock reads it
+        await look(gatherer, options("slices"))
+    assert installation.named == 1, "u2 was looked up"
+    new = usage(NodeUse("n2", 0, (card("n2", 0, SliceUse("u1", "main"), SliceUse("new", "main")),)))
+    installation.of_scheduler.text = msgspec.json.encode(new).decode()
+    for now in (29.5, 35, 41):  # noqa: B007
+        await look(gatherer, options("slices"))
+    assert installation.named == 2
+
+
+async def test_a_pod_that_was_not_looked_for_yet_is_a_dash():
+    now = 0.0
+    installation = small()
+    gatherer = Gatherer(installation, clock=lambda: now)
+    await look(gatherer, options("slices"))
+    said = usage(NodeUse("n2", 0, (card("n2", 0, SliceUse("new", "main")),)))
+    installation.of_scheduler.text = msgspec.json.encode(said).decode()
+    for now, name in ((2, None), (6, "a pod whose name is not known")):  # noqa: B007 - the clock reads it
+        (row,) = (await look(gatherer, options("slices"))).rows
+        assert row["pod"] == name
