@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.table import Table
 from rich.text import Text
 
+from hami_core import plain_table
 from hami_core.documents import one_line
 
 if TYPE_CHECKING:
@@ -85,13 +86,8 @@ def show(about: str, results: Sequence[Result], workload: Workload, console: Con
     print(about, file=console.file)
     titles = [title.replace(" ", "-") for title in titles]
     rows = [[text.replace(" ", "") for text in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-    for row in (titles, *rows):
-        first, *others = (
-            text.rjust(width) if at else text.ljust(width)
-            for at, (text, width) in enumerate(zip(row, widths, strict=True))
-        )
-        print("  ".join((first, *others)), file=console.file)
+    for line in plain_table.table([titles, *rows], range(1, len(titles))):
+        print(line, file=console.file)
     for line in _never(results, workload):
         print(line, file=console.file)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.cells import cell_len
-
+from hami_core import plain_table
 from hami_core.documents import one_line
 from hami_core.top.rows import COLUMNS, shown
 
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
     from hami_core.top.rows import Row
     from hami_core.top.samples import Measured
 
-GAP: Final = "   "
+GAP: Final = 3
+"""Blanks between columns, as in ``kubectl get``."""
 SCHEMA: Final = 1
 """Version of the JSON document. It grows when a field changes its meaning or goes."""
 
@@ -27,19 +27,8 @@ def table(view: str, rows: Iterable[Row]) -> str:
     columns = COLUMNS[view]
     lines = [[column.header for column in columns]]
     lines += [[shown(row[column.key]) for column in columns] for row in rows]
-    widths = [max(cell_len(line[index]) for line in lines) for index in range(len(columns))]
-    return "".join(
-        GAP.join(
-            _padded(text, width, right=column.number) for text, width, column in zip(line, widths, columns, strict=True)
-        ).rstrip()
-        + "\n"
-        for line in lines
-    )
-
-
-def _padded(text: str, width: int, *, right: bool) -> str:
-    space = " " * (width - cell_len(text))
-    return space + text if right else text + space
+    right = {at for at, column in enumerate(columns) if column.number}
+    return "".join(f"{line}\n" for line in plain_table.table(lines, right, gap=GAP))
 
 
 def document(snapshot: Snapshot, cards: Sequence[Card]) -> dict[str, Any]:
