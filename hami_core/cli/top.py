@@ -24,7 +24,7 @@ NEEDS_TEXTUAL = "hami: the live view needs textual: pip install 'hami[top]'; thi
 @click.command("top")
 @click.argument("view", type=click.Choice(["nodes", "cards", "slices"]), default="nodes")
 @reaching.options
-@click.option("--once", is_flag=True, help="Print the table once and end. So it is also if the output is no terminal.")
+@click.option("--once", is_flag=True, help="Print the table once and end. In a pipe or a file this is the default.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Short for -o json.")
 @click.option("--sort", metavar="COLUMN", default="", help="Column to sort by, such as mem-used.")
@@ -48,8 +48,9 @@ NEEDS_TEXTUAL = "hami: the live view needs textual: pip install 'hami[top]'; thi
 def command(*, view: str, once: bool, output: str, as_json: bool, interval: float, **more: Any) -> None:  # noqa: ANN401 - click's values
     """Show what is booked and what is used, by node, card or slice.
 
-    Asks the scheduler and the agents through the API server, with your own rights: the role hami-scheduler-view is
-    enough. Names of pods that you may not list are hidden. No Prometheus is needed.
+    Asks the scheduler and the agents through the API server, with your own rights. The role hami-scheduler-view is
+    enough if --hami-namespace names HAMi's namespace; without it, the pods of all namespaces are listed. Names of
+    pods that you may not list are hidden. No Prometheus is needed.
 
     On a terminal the view is live: 1, 2 and 3 choose nodes, cards and slices, / filters, s sorts, q ends it.
     """
