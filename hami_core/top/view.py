@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hami_core.documents import one_line
 from hami_core.top.model import Filter, chosen
 from hami_core.top.rows import column, rows
 
@@ -113,7 +114,7 @@ async def _measure(gatherer: Gatherer, options: Options) -> None:
     snapshot = gatherer.snapshot()
     cards = list(chosen(snapshot, options.filters))
     if options.limit is not None and not options.needs_all_agents:
-        cards = _limited(snapshot, cards, options)
+        cards = _of_rows(cards, rows(options.view, snapshot, cards, options.sort)[: options.limit])
     await gatherer.measure({card.node.name for card in cards})
 
 
@@ -128,13 +129,12 @@ def show(snapshot: Snapshot, options: Options) -> Shown:
         lines += [nothing] if snapshot.has_bookings else []
     if options.limit is not None and len(found) > options.limit:
         lines.append(f"{options.limit} of {len(found)} {options.view} are shown")
-        cards = _limited(snapshot, cards, options)
         found = found[: options.limit]
+        cards = _of_rows(cards, found)
     return Shown(snapshot, cards, found, tuple(lines))
 
 
-def _limited(snapshot: Snapshot, cards: Sequence[Card], options: Options) -> list[Card]:
-    """The cards of the nodes that the first rows are of."""
-    first = rows(options.view, snapshot, cards, options.sort)[: options.limit]
-    nodes = {row["node"] for row in first}
-    return [card for card in cards if card.node.name in nodes]
+def _of_rows(cards: Sequence[Card], found: Sequence[Row]) -> list[Card]:
+    """The cards of the nodes that these rows are of."""
+    nodes = {row["node"] for row in found}
+    return [card for card in cards if one_line(card.node.name) in nodes]
