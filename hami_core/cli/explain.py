@@ -357,8 +357,6 @@ def _line(text: str, indent: str = "") -> str:
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Rows as columns with two spaces between them."""
-    clean = [[_line(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*clean, strict=True)]
-    for row in clean:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    from hami_core.plain_table import table
+
+    return table([[_line(cell) for cell in row] for row in rows])

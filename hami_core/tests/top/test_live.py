@@ -192,5 +192,14 @@ async def test_hostile_text_is_neither_markup_nor_control():
 async def test_q_ends_it():
     app = Top(Gatherer(small()), options(), 3600)
     async with app.run_test() as pilot:
+        assert app.is_running
         await pilot.press("q")
-    assert not app.is_running
+        await pilot.pause()
+        assert not app.is_running
+
+
+async def test_view_is_refreshed_by_itself():
+    installation = small()
+    async with Top(Gatherer(installation), options(), 0.05).run_test() as pilot:
+        while len(installation.of_scheduler.calls) < 3:
+            await pilot.pause(0.05)
