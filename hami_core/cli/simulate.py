@@ -101,12 +101,12 @@ def run(
     for number, policy in enumerate(chosen, 1):
         with _progress(f"{policy} ({number} of {len(chosen)})", len(pods)) as progress, _without_gc():
             results.append(simulate(world, pods, policy, clock=time.perf_counter, progress=progress))
-    if draw is not None:
-        draw(results, pods)
     if output == "json":
         print(json.dumps(report.as_json(results, pods, unreadable, **size), indent=1))
     else:
         report.show(report.about(pods, **size), results, pods, Console())
+    if draw is not None:
+        draw(results, pods)
 
 
 @command.command("generate")

@@ -27,7 +27,7 @@ SHORTEST_S: Final = 1.0
 """Left end of the axis of waiting times."""
 TICKS: Final = (
     (1.0, "1 s"), (10.0, "10 s"), (60.0, "1 min"), (600.0, "10 min"), (3600.0, "1 h"), (6 * 3600.0, "6 h"),
-    (86400.0, "1 d"), (7 * 86400.0, "7 d"), (30 * 86400.0, "30 d"), (365 * 86400.0, "1 a"),
+    (86400.0, "1 d"), (7 * 86400.0, "7 d"), (30 * 86400.0, "30 d"), (365 * 86400.0, "1 y"),
 )  # fmt: skip
 """Marks on the axis of waiting times."""
 SIZE_INCHES: Final = (8.0, 4.5)
@@ -95,29 +95,34 @@ def _waiting(axes: Any, results: Sequence[Result], workload: Workload) -> None: 
     """The share of all pods that were placed within a time. A line that ends below 100 % has pods never placed."""
     waits = [np.sort(_waited(one, workload)) for one in results]
     longest = max((float(wait[-1]) for wait in waits if len(wait)), default=0.0)
+    right = max(longest * 1.2, 60.0)
     lowest = 100.0
     for number, (one, wait) in enumerate(zip(results, waits, strict=True)):
-        shares = np.arange(1, len(wait) + 1) / max(len(workload), 1) * 100
-        first = int(np.searchsorted(wait, SHORTEST_S, side="right"))  # all shorter waits are one point at the left
-        at = (
-            np.unique(np.linspace(max(first - 1, 0), len(wait) - 1, 500).astype(int)) if len(wait) else np.zeros(0, int)
-        )
-        axes.plot(
-            np.maximum(wait[at], SHORTEST_S),
-            shares[at],
-            drawstyle="steps-post",
-            label=str(one.policy),
-            **_style(number),
-        )
-        lowest = min(lowest, *shares[at][:1])
+        times, shares = steps(wait, len(workload), right)
+        axes.plot(times, shares, drawstyle="steps-post", label=str(one.policy), **_style(number))
+        lowest = min(lowest, float(shares[0]))
     axes.set_xscale("log")
-    axes.set_xlim(SHORTEST_S, max(longest * 1.2, 60.0))
+    axes.set_xlim(SHORTEST_S, right)
     axes.set_xticks([size for size, _ in TICKS if size <= max(longest, 60.0)])
     axes.set_xticklabels([text for size, text in TICKS if size <= max(longest, 60.0)])
     axes.minorticks_off()
     axes.set_xlabel("waited at most (logarithmic scale)")
     axes.set_ylabel("pods placed (% of all)")
     axes.set_ylim(max(0, lowest // 10 * 10 - 10), 101)
+
+
+def steps(waits: np.ndarray, pods: int, right: float) -> tuple[np.ndarray, np.ndarray]:
+    """A line from the axis' left end to its right one: the percent of the pods that waited at most so long.
+
+    Args:
+        waits: Seconds that placed pods waited, in ascending order.
+        pods: Number of all pods.
+        right: Right end of the axis, in seconds.
+    """
+    first = int(np.searchsorted(waits, SHORTEST_S, side="right"))  # shorter waits are one point at the left end
+    longer = np.unique(np.linspace(first, len(waits) - 1, 500).astype(int)) if first < len(waits) else np.zeros(0, int)
+    times = np.concatenate(([SHORTEST_S], waits[longer], [right]))
+    return times, np.concatenate(([first], longer + 1, [len(waits)])) / pods * 100
 
 
 def _waited(one: Result, workload: Workload) -> np.ndarray:

@@ -202,6 +202,24 @@ def test_plots_are_svg_and_png(simulate, tmp_path):
         assert "%" in svg.read_text()
 
 
+@pytest.mark.parametrize("memory", [500, 5000], ids=["one job fits", "nothing fits"])
+def test_workload_that_fits_nowhere_is_drawn_too(simulate, tmp_path, memory):
+    wrong = POD.replace("nvidia.com/gpu: 1", "nvidia.com/gpu: 1, nvidia.com/gpumem: 5000")
+    fits = POD.replace("nvidia.com/gpu: 1", f"nvidia.com/gpu: 1, nvidia.com/gpumem: {memory}")
+    (tmp_path / "w.yaml").write_text(f"jobs: [{{pod: {wrong}}}, {{pod: {fits}}}]")
+    done = simulate("c.yaml", "w.yaml", "--plots", "plots")
+    assert done.exit_code == 0, done.output
+    assert "never placed: " in done.output
+    assert (tmp_path / "plots/waiting.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_table_is_printed_before_plots_are_drawn(simulate, tmp_path):
+    (tmp_path / "plots/waiting.png").mkdir(parents=True)
+    done = simulate("c.yaml", "w.yaml", "--plots", "plots")
+    assert "plots/waiting.png: can't be written" in str(done.exception)
+    assert "binpack/spread" in done.stdout
+
+
 def test_missing_library_names_the_extra_before_the_work(simulate, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     monkeypatch.delitem(__import__("sys").modules, "hami_core.simulate.plots", raising=False)
