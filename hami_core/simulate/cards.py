@@ -117,6 +117,12 @@ class Free:
         return found
 
     @property
+    def total_cores(self) -> np.ndarray:
+        """Cores of each card, in percent."""
+        total: np.ndarray = self._cards.total_cores[self._at]
+        return total
+
+    @property
     def usable_mib(self) -> np.ndarray:
         """Memory that containers can have of each card if it is idle. Percentages count from it."""
         usable: np.ndarray = self._cards.usable_memory[self._at]
@@ -124,27 +130,59 @@ class Free:
 
 
 class Ask:
-    """One request of a pod, to be compared with many cards.
+    """One request of a pod, to be compared with many cards. The checks are those of `hami_core.placement.fit`.
 
     Args:
         planned: The request as placement sees it.
+
+    Attributes:
+        request: The request.
+        cores: Percent of a card, at most 100.
+        idle_only: Whether it takes idle cards only (`mutex`).
+        full_card_rule: Whether its family has HAMi's rules on exclusive and sold-out cards.
     """
 
     def __init__(self, planned: PlannedAsk) -> None:
         self.request = planned.request
         self.cores = planned.cores
-        self.exclusive = planned.cores == WHOLE_CARD and planned.rules.family.full_card_rule
+        self.idle_only = planned.idle_only
+        self.full_card_rule = planned.rules.family.full_card_rule
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether it takes a card of 100 % cores for itself."""
+        return self.full_card_rule and self.cores == WHOLE_CARD
+
+    def memory_on(self, usable_mib: np.ndarray) -> int | np.ndarray:
+        """MiB that it takes of each card, as `hami_core.model.Request.memory_on`."""
+        if self.request.memory_mib > 0 or self.request.memory_percent is None:
+            return self.request.memory_mib
+        return usable_mib * self.request.memory_percent // 100
+
+    def shares(self, free: Free) -> np.ndarray:
+        """The cards of the family that have a slot and may be shared. Ignores memory and cores.
+
+        No pod keeps others off a card here: simulations leave `hami_core.policies.PolicyDefaults.keep_idle_only` off.
+        """
+        open_: np.ndarray = free.has_slot & free.of_family(self.request.family)
+        if self.idle_only:
+            open_ &= free.is_idle
+        if self.exclusive:
+            open_ &= free.is_idle | (free.total_cores != WHOLE_CARD)
+        return open_
+
+    def has_cores(self, free: Free) -> np.ndarray:
+        """The cards with enough cores free. A card with all cores sold takes no pod that asks for none."""
+        enough: np.ndarray = free.cores >= self.cores
+        if self.full_card_rule and self.cores == 0:
+            enough &= (free.cores != 0) | (free.total_cores == 0)
+        return enough
 
     def open_cards(self, free: Free) -> np.ndarray:
-        """The cards that have the memory, cores and slot of the request free."""
-        request = self.request
-        need: int | np.ndarray = request.memory_mib
-        if not request.memory_mib and request.memory_percent is not None:
-            need = free.usable_mib * request.memory_percent // 100
-        open_: np.ndarray = free.memory_mib >= need
-        open_ &= free.cores >= self.cores
-        open_ &= free.has_slot
-        open_ &= free.of_family(request.family)
+        """The cards that have the memory, cores and slot of the request free, and may be shared."""
+        open_: np.ndarray = free.memory_mib >= self.memory_on(free.usable_mib)
+        open_ &= self.has_cores(free)
+        open_ &= self.shares(free)
         return open_
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hami_core.simulate.workload import Workload
 
 SAMPLES: Final = 200
-"""Most points of a series. A run keeps between half as many and as many."""
+"""Most points of a series. When a series has more, every second point is dropped."""
 SHAPES: Final = 16
 """Kinds of pods that fragmentation is measured for: the most frequent ones."""
 PERCENTILES: Final = (50, 90, 99, 100)
@@ -38,8 +38,8 @@ class Series:
         cores: Booked cores.
         cards: Cards with a pod.
         fragmentation: Free memory that the workload can't use, over all free memory.
-        stranded_memory: Free memory on cards without free cores or slots.
-        stranded_cores: Free cores on cards without free memory or slots.
+        stranded_memory: Free memory on cards that refuse every container of the workload for another reason.
+        stranded_cores: Free cores on cards that refuse every container of the workload for another reason.
     """
 
     time_s: list[float] = field(default_factory=list)
@@ -101,9 +101,7 @@ class Meter:
         self._cards = cards
         self._shapes = _frequent(workload, inventory)
         self._words = {asks[0].request.family for asks, _ in self._shapes}
-        every = [ask for shape in workload.shapes for ask in asks_of(shape.request, inventory)]
-        self._least_cores = max(1, min((ask.cores for ask in every), default=1))
-        self._least_memory = max(1, min((ask.request.memory_mib for ask in every), default=1))
+        self._least = _least(workload, inventory)
         first, last = (workload.arrival_s[0], workload.arrival_s[-1]) if len(workload) else (0.0, 0.0)
         self._end = last if last > first else math.inf
         finite = [d for d in workload.duration_s if d < math.inf]
@@ -167,12 +165,17 @@ class Meter:
         """Fragmentation, stranded memory and stranded cores."""
         cards, free = self._cards, Free(self._cards)
         memory, cores = np.maximum(free.memory_mib, 0), np.maximum(free.cores, 0)
-        stranded_memory = memory[~free.has_slot | (cores < self._least_cores)].sum()
-        stranded_cores = cores[~free.has_slot | (memory < self._least_memory)].sum()
+        asked = np.zeros(memory.shape, bool)
+        memory_has_use, cores_have_use = asked.copy(), asked.copy()
+        for asks in self._least:
+            asked |= free.of_family(asks[0].request.family)
+            shares = asks[0].shares(free)
+            memory_has_use |= shares & min(asks, key=_cores).has_cores(free)
+            cores_have_use |= shares & (free.memory_mib >= _least_memory(asks, free))
         return (
             self._fragmentation(free, memory),
-            float(stranded_memory) / max(cards.memory_mib, 1),
-            float(stranded_cores) / max(cards.cores, 1),
+            float(memory[asked & ~memory_has_use].sum()) / max(cards.memory_mib, 1),
+            float(cores[asked & ~cores_have_use].sum()) / max(cards.cores, 1),
         )
 
     def _fragmentation(self, free: Free, memory: np.ndarray) -> float:
@@ -187,15 +190,52 @@ class Meter:
 
 
 def _frequent(workload: Workload, inventory: Inventory) -> list[tuple[list[Ask], float]]:
-    """The most frequent shapes, with their shares of the pods that have them."""
-    counts = Counter(workload.shape).most_common(SHAPES)
-    found = []
-    for shape, count in counts:
+    """The most frequent shapes that admission takes, with their shares of the pods that have them."""
+    found: list[tuple[list[Ask], int]] = []
+    for shape, count in Counter(workload.shape).most_common():
+        if len(found) == SHAPES:
+            break
+        if workload.shapes[shape].refusal:
+            continue
         asks = sorted(asks_of(workload.shapes[shape].request, inventory), key=_weight, reverse=True)
         if asks:
             found.append((asks, count))
     total = sum(count for _, count in found)
     return [(asks, count / total) for asks, count in found]
+
+
+def _least(workload: Workload, inventory: Inventory) -> list[list[Ask]]:
+    """The containers' requests of admitted pods, in groups of a family and equal rules about sharing.
+
+    Of a group, only the requests with the least cores, memory and percentage of memory are kept: a card that refuses
+    these refuses all.
+    """
+    groups: dict[tuple[object, ...], list[Ask]] = {}
+    for shape in workload.shapes:
+        for ask in () if shape.refusal else asks_of(shape.request, inventory):
+            groups.setdefault((ask.request.family, ask.idle_only, ask.exclusive), []).append(ask)
+    return [_smallest(asks) for asks in groups.values()]
+
+
+def _smallest(asks: list[Ask]) -> list[Ask]:
+    by_size = [ask for ask in asks if ask.request.memory_mib > 0]
+    by_share = [ask for ask in asks if not ask.request.memory_mib]
+    found = [min(asks, key=_cores)]
+    found += [min(by_size, key=lambda ask: ask.request.memory_mib)] if by_size else []
+    found += [min(by_share, key=lambda ask: ask.request.memory_percent or 0)] if by_share else []
+    return found
+
+
+def _cores(ask: Ask) -> int:
+    return ask.cores
+
+
+def _least_memory(asks: list[Ask], free: Free) -> int | np.ndarray:
+    """The least MiB of each card that one of these requests takes."""
+    least: int | np.ndarray = asks[0].memory_on(free.usable_mib)
+    for ask in asks[1:]:
+        least = np.minimum(least, ask.memory_on(free.usable_mib))
+    return least
 
 
 def _weight(ask: Ask) -> tuple[int, int, int]:
@@ -206,8 +246,6 @@ def _weight(ask: Ask) -> tuple[int, int, int]:
 def _usable(free: Free, ask: Ask) -> np.ndarray:
     """The cards that a container can get: they have room, and so have enough cards of their node."""
     open_ = ask.open_cards(free)
-    if ask.exclusive:
-        open_ &= free.is_idle
     enough: np.ndarray = np.count_nonzero(open_, axis=1) >= ask.request.count
     usable: np.ndarray = open_ & enough[:, None]
     return usable

@@ -28,8 +28,13 @@ def world(*rows, quotas=()):
     return described_world({"nodes": made, "quotas": list(quotas)}, vendors(), "cluster.yaml")
 
 
-def pod(memory=4000, cores=0, cards=1, **annotations):
-    limits = {"nvidia.com/gpu": cards, "nvidia.com/gpumem": memory, "nvidia.com/gpucores": cores}
+def pod(memory=4000, cores=0, cards=1, share=None, **annotations):
+    """A pod; ``share`` is a percentage of the cards' memory. Without memory and share it takes all."""
+    limits = {"nvidia.com/gpu": cards, "nvidia.com/gpucores": cores}
+    if memory is not None:
+        limits["nvidia.com/gpumem"] = memory
+    if share is not None:
+        limits["nvidia.com/gpumem-percentage"] = share
     return {
         "metadata": {"annotations": annotations},
         "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]},

@@ -5,10 +5,20 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from hami_core.simulate.measures import SAMPLES
+from hami_core.plugins import load
+from hami_core.policies import PolicyDefaults
+from hami_core.simulate.cards import Cards, Free, asks_of
+from hami_core.simulate.clusterfile import described_world
+from hami_core.simulate.engine import Engine
+from hami_core.simulate.measures import SAMPLES, Meter
 from hami_core.simulate.run import Policy
-from hami_core.tests.simulate.cases import job, run, workload, world
+from hami_core.simulate.workload import Job
+from hami_core.tests.simulate.cases import PACK, job, run, workload, world
+
+MUTEX = Policy("binpack", "mutex")
 
 
 def test_utilisation_is_the_mean_while_pods_arrive():
@@ -74,3 +84,101 @@ def test_workload_is_in_the_order_of_arrival():
     assert list(pods.arrival_s) == [5, 7, 15]
     assert list(pods.duration_s) == [100, 120, 100]
     assert list(pods.shape) == [0, 1, 0]
+
+
+# --- cards that refuse every pod ---------------------------------------------------------------------------------
+
+
+def test_percentages_and_whole_cards_count_as_memory():
+    """9,000 of 10,000 MiB are booked. The other pods take half a card or a whole one, so none gets the cores."""
+    half, whole = job(arrival=1, memory=None, share=50), job(arrival=1, memory=None, cores=30)
+    result = run(world(), job(memory=9000, cores=30, duration=None), half, whole)
+    assert result.series.stranded_cores[-1] == pytest.approx(0.7)
+
+
+def test_pods_that_admission_refuses_have_no_use_for_a_card():
+    quota = {"namespace": "team", "hard": {"limits.nvidia.com/gpumem": 1}}
+    refused = job(arrival=1, memory=100, cores=1, namespace="team", count=5)
+    result = run(world(quotas=[quota]), job(memory=9000, cores=90, duration=None), refused, job(arrival=2, cores=20))
+    assert result.summary.never == 6
+    assert result.series.stranded_cores[-1] == pytest.approx(0.1)
+    assert result.series.stranded_memory[-1] == pytest.approx(0.1)
+    assert result.series.fragmentation[-1] == 1.0
+
+
+def test_small_pods_of_one_family_have_no_use_for_cards_of_another():
+    loaded = load({}, only=["nvidia", "hygon"])
+    rows = [
+        {"name": name, "family": family, "cards": 1, "memoryMiB": 10000}
+        for name, family in (("a", "NVIDIA"), ("b", "DCU"))
+    ]
+    limits = {"hygon.com/dcunum": 1, "hygon.com/dcumem": 100, "hygon.com/dcucores": 1}
+    small = {"spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]}}
+    jobs = [job(memory=8000, cores=60, duration=None), Job(arrival=1.0, pod=small), job(arrival=2, cores=50)]
+    result = run(described_world({"nodes": rows}, loaded, "c.yaml"), *jobs)
+    assert result.series.stranded_memory[-1] == pytest.approx(0.1)  # 2,000 of 20,000 MiB, beside 40 % of the cores
+    assert result.series.stranded_cores[-1] == pytest.approx(0.2)  # 40 of 200 %, beside 2,000 MiB
+
+
+def test_card_with_all_cores_sold_takes_no_pod_without_cores():
+    result = run(world(), job(memory=4000, cores=100, duration=None), job(arrival=1, memory=1000))
+    assert result.summary.never == 1
+    assert result.series.fragmentation[-1] == 1.0
+    assert result.series.stranded_memory[-1] == pytest.approx(0.6)
+
+
+def test_shared_card_takes_no_pod_that_wants_it_for_itself():
+    """Half of the pods ask for all cores, and the card has a pod. The other half may share it."""
+    result = run(world(), job(memory=4000, duration=None), job(arrival=1, memory=1000, cores=100))
+    assert result.summary.never == 1
+    assert result.series.fragmentation[-1] == pytest.approx(0.5)
+    assert result.series.stranded_cores[-1] == 0
+
+
+def test_mutex_pods_leave_the_rest_of_a_card_stranded():
+    result = run(world(), job(count=2, memory=4000, cores=30, duration=None), job(arrival=1), policy=MUTEX)
+    assert result.summary.never == 2
+    assert result.series.fragmentation[-1] == 1.0
+    assert result.series.stranded_memory[-1] == pytest.approx(0.6)
+    assert result.series.stranded_cores[-1] == pytest.approx(0.7)
+
+
+ASKED = st.fixed_dictionaries(
+    {
+        "cores": st.sampled_from([0, 30, 50, 100]),
+        "count": st.integers(1, 3),
+        "duration": st.sampled_from([None, 40.0]),
+        "arrival": st.integers(0, 50),
+    },
+    optional={"memory": st.sampled_from([1000, 4000, 10000, None]), "share": st.sampled_from([20, 50])},
+).map(lambda one: job(**({"memory": None} if "share" in one else {}) | one))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    jobs=st.lists(ASKED, min_size=1, max_size=6),
+    policy=st.sampled_from([PACK, Policy("spread", "spread"), MUTEX]),
+    size=st.sampled_from([{"cores": 100}, {"cores": 200}, {"cores": 100, "slots": 2}]),
+)
+def test_cards_are_counted_as_filter_sees_them(jobs, policy, size):
+    """At every change, a node of one card is open to a pod if and only if Filter takes it; what is stranded is lost."""
+    cluster = world({"count": 3, **size})
+    pods = workload(cluster, *jobs)
+    inventory = cluster.open(PolicyDefaults(policy.node, policy.device)).inventory
+    names = inventory.node_names()
+    cards = Cards(inventory, names)
+    meter = Meter(cards, pods, inventory)
+    asks = [asks_of(shape.request, inventory) for shape in pods.shapes]
+
+    def check(now):
+        meter.advance(now)
+        for shape, (ask,) in zip(pods.shapes, asks, strict=True):
+            open_ = {name for name, row in zip(names, ask.open_cards(Free(cards)), strict=True) if row.any()}
+            taken = {name for name in names if inventory.filter(shape.request, [name]).best}
+            inventory.release_hold("")
+            assert open_ == taken
+
+    Engine(inventory, names, cards, pods, lambda: 0.0, check).run()
+    series = meter.series
+    for memory, lost, stranded in zip(series.memory, series.fragmentation, series.stranded_memory, strict=True):
+        assert stranded <= lost * (1 - memory) + 1e-9
