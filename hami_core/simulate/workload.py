@@ -13,7 +13,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from hami_core.documents import MAX_BYTES as MAX_DOCUMENT
-from hami_core.documents import load_json, load_mapping, shown
+from hami_core.documents import load_json, load_mapping, one_line, shown
 from hami_core.errors import ConfigError, HamiError
 from hami_core.kube.objects import Pod
 from hami_core.scheduler.webhook import OVER_QUOTA, Webhook
@@ -37,6 +37,8 @@ MAX_BYTES: Final = 2 << 30
 LINES: Final = ".jsonl"
 """Ending of a file with one job a line, for workloads of any size."""
 
+_LONGEST: Final = 1000
+"""Most characters of another part's message in ours."""
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])")
 
@@ -181,11 +183,11 @@ class Admission:
         elif verdict.message.startswith(OVER_QUOTA):
             refusal = verdict.message
         else:
-            raise ConfigError(f"{place}.pod", f"admission refuses it: {verdict.message}")
+            raise ConfigError(f"{place}.pod", f"admission refuses it: {one_line(verdict.message, _LONGEST)}")
         try:
             request = self._cluster.request_of(msgspec.convert(document, Pod))
         except (HamiError, msgspec.MsgspecError) as error:
-            raise ConfigError(f"{place}.pod", str(error)) from error
+            raise ConfigError(f"{place}.pod", one_line(error, _LONGEST)) from error
         if not request.families:
             fix = "ask for a resource of an installed vendor: see hami plugins"
             raise ConfigError(f"{place}.pod", "no container asks for devices", fix)

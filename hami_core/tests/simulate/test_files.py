@@ -168,6 +168,15 @@ def test_hostile_name_of_a_job_reaches_no_terminal(simulate, tmp_path):
     assert all(character.isprintable() or character == "\n" for character in done.output)
 
 
+@pytest.mark.parametrize("limits", [{"nvidia.com/gpu": -1}, {"nvidia.com/gpu": 1, "nvidia.com/gpucores": "x"}])
+def test_hostile_name_of_a_refused_container_is_one_plain_line(limits):
+    pod = {"spec": {"containers": [{"name": "\x1b[31mevil\n\u202e", "resources": {"limits": limits}}]}}
+    with pytest.raises(ConfigError) as refused:
+        pods(json.dumps({"jobs": [{"pod": pod}]}))
+    assert "w.yaml: jobs[0].pod: admission refuses it: " in str(refused.value)
+    assert str(refused.value).isprintable()
+
+
 @pytest.mark.parametrize("wrong", ["missing.yaml", "."])
 def test_file_that_cant_be_read_is_named(simulate, wrong):
     done = simulate(wrong, "w.yaml")
