@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hami_core.documents import none_of, read_model, shown
+from hami_core.documents import did_you_mean, none_of, read_model, shown
 from hami_core.errors import ConfigError
 from hami_core.model import INT32_MAX, Device, NodeFacts
+from hami_core.placement.quota_spec import LIMITS, findings, limited
 from hami_core.simulate.world import DescribedWorld
 
 if TYPE_CHECKING:
@@ -103,8 +104,24 @@ def described_world(content: Mapping[str, Any], loaded: Loaded, where: str) -> D
                 raise ConfigError(f"{place}.name", problem, "give each row another name")
             names[name] = number
             nodes.append((NodeFacts(name, labels=row.labels), devices))
-    quotas = [(row.namespace, {key: str(value) for key, value in row.hard.items()}) for row in file.quotas]
+    quotas = [
+        (row.namespace, _hard(row, loaded, f"{where}: quotas[{number}].hard")) for number, row in enumerate(file.quotas)
+    ]
     return DescribedWorld(loaded, nodes, quotas)
+
+
+def _hard(row: QuotaRow, loaded: Loaded, place: str) -> dict[str, str]:
+    """The limits of a quota. A key or amount that the scheduler does not enforce as written is refused."""
+    families = loaded.families.values()
+    hard = {key: str(value) for key, value in row.hard.items()}
+    for found in findings(row.namespace, hard, families, lambda _resource: False):
+        raise ConfigError(f"{place}[{found.entry}]", found.problem, found.fix)
+    known = {LIMITS + resource for resource in limited(families)}
+    for key in hard:
+        if key not in known:
+            problem = f"{shown(key)} limits no devices, and is not simulated"
+            raise ConfigError(place, problem, did_you_mean(key, known) or "remove it")
+    return hard
 
 
 def _names(row: NodeRow, place: str) -> list[str]:

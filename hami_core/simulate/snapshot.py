@@ -32,6 +32,7 @@ from hami_core.kube.objects import (
     StateTerminated,
 )
 from hami_core.kube.port import ApiError
+from hami_core.placement.quota_spec import Fault
 from hami_core.policies import PolicyDefaults
 from hami_core.scheduler import pods
 from hami_core.simulate.world import KINDS, Unreadable, cluster_of
@@ -116,8 +117,14 @@ class SnapshotWorld:
                     )
 
     def _quotas(self) -> Iterator[Unreadable]:
-        for name, bad in self._cluster.quotas.undecodable.items():
+        cluster = self._cluster
+        for name, bad in cluster.quotas.undecodable.items():
             yield Unreadable("ResourceQuota", name, bad.error, "its namespace gets no devices")
+        cluster.review_quotas()
+        for name, found in cluster.quota_findings.items():
+            for finding in found:
+                if finding.fault is Fault.UNREADABLE and name not in cluster.quotas.undecodable:
+                    yield Unreadable("ResourceQuota", name, str(finding), "its namespace gets none of that resource")
 
 
 def _closed(node: str, problems: Mapping[str, str]) -> str:

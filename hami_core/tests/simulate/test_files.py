@@ -54,6 +54,31 @@ def pods(text, name="w.yaml"):
         ('nodes: [{name: "\\e[31m", family: NVIDIA, cards: 1, memoryMiB: 1}]', "has control characters"),
         ("nodes: [{name: n, family: NVIDA, cards: 1, memoryMiB: 1}]", "c.yaml: nodes[0].family: 'NVIDA' is none of"),
         (f"nodes: [{', '.join([ROW % ', count: 200000'] * 2)}]", "400000 nodes, at most 200000 can be simulated"),
+        *(
+            (f"quotas: [{{namespace: a, hard: {{}}}}, {{namespace: b, hard: {{{hard}}}}}]\nnodes: [{ROW % ''}]", said)
+            for hard, said in (
+                (
+                    "limits.nvidia.com/gpumme: 5",
+                    "c.yaml: quotas[1].hard[limits.nvidia.com/gpumme]: nobody enforces it (did",
+                ),
+                (
+                    "nvidia.com/gpumem: 5",
+                    "quotas[1].hard[nvidia.com/gpumem]: nobody enforces it (write limits.nvidia.com",
+                ),
+                ("limits.nvidia.com/gpumem: lots", "quotas[1].hard[limits.nvidia.com/gpumem]: 'lots' is no"),
+                ("limits.nvidia.com/gpu: -1", "quotas[1].hard[limits.nvidia.com/gpu]: "),
+                (
+                    "limits.nvidia.con/gpumem: 5",
+                    "'limits.nvidia.con/gpumem' limits no devices, and is not simulated (did",
+                ),
+                (
+                    "requests.nvidia.com/gpu: 5",
+                    "'requests.nvidia.com/gpu' limits no devices, and is not simulated (did",
+                ),
+                ("requests.cpu: 5", "c.yaml: quotas[1].hard: 'requests.cpu' limits no devices, and is not simulated"),
+                ('"\\e[31m": 5', "c.yaml: quotas[1].hard: '\\x1b[31m' limits no devices"),
+            )
+        ),
         ("quotas: [{namespace: '', hard: {}}]\nnodes: [" + ROW % "" + "]", "c.yaml: quotas[0].namespace"),
     ],
 )

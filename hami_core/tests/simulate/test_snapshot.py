@@ -138,6 +138,17 @@ def test_quota_that_cant_be_read_allows_nothing():
     assert inventory.filter(workload_request(world), ["n1"]).best == []
 
 
+def test_amount_of_a_quota_that_cant_be_read_is_listed(hami, tmp_path):
+    hard = {"limits.nvidia.com/gpumem": "lots", "limits.nvidia.com/gpu": "4"}
+    quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "team"}, "spec": {"hard": hard}}
+    (tmp_path / "s.json").write_bytes(listed(node(), quota))
+    done = hami("s.json", "w.yaml")
+    assert done.exit_code == 1
+    assert "ResourceQuota team/q: can't be read: spec.hard[limits.nvidia.com/gpumem]: 'lots' is no" in done.stderr
+    assert "(its namespace gets none of that resource)" in done.stderr
+    assert hami("s.json", "w.yaml", "--skip-unreadable").exit_code == 0
+
+
 def test_quota_counts():
     hard = {"limits.nvidia.com/gpumem": "3000"}
     quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": hard}}
