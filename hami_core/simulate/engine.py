@@ -41,14 +41,12 @@ class Outcome:
         filter_s: Wall-clock seconds of each Filter.
         never: Shape → number of its pods that were never placed.
         why: Shape → why they were not.
-        end_s: Virtual time of the last event.
     """
 
     start_s: array[float]
     filter_s: array[float] = field(default_factory=lambda: array("d"))
     never: dict[int, int] = field(default_factory=dict)
     why: dict[int, str] = field(default_factory=dict)
-    end_s: float = 0.0
 
 
 class Engine:
@@ -94,7 +92,6 @@ class Engine:
         while pod < total or self._ends:
             now = min(arrivals[pod] if pod < total else math.inf, self._ends[0][0] if self._ends else math.inf)
             self._advance(now)
-            self._outcome.end_s = now
             freed = self._end(now)
             if freed:
                 self._retry(now, freed)
@@ -110,7 +107,7 @@ class Engine:
         freed: set[str] = set()
         while self._ends and self._ends[0][0] <= now:
             _, pod, node = heapq.heappop(self._ends)
-            self._inventory.release(f"pod-{pod}")
+            self._inventory.release(self._workload.uid(pod))
             self._cards.refresh(node)
             freed.add(node)
         return freed

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from hami_core.documents import shown
 from hami_core.errors import ConfigError
 from hami_core.kube.decode import page
 from hami_core.kube.informer import PAGE
@@ -35,7 +36,7 @@ from hami_core.kube.port import ApiError
 from hami_core.placement.quota_spec import Fault
 from hami_core.policies import PolicyDefaults
 from hami_core.scheduler import pods
-from hami_core.simulate.world import KINDS, Unreadable, cluster_of
+from hami_core.simulate.world import KINDS, SIMULATED, Unreadable, cluster_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -169,6 +170,10 @@ def read(data: bytes, loaded: Loaded, where: str) -> SnapshotWorld | None:
 def _page(resource: Resource[Any], raws: Sequence[bytes], where: str) -> Page[Any]:
     found = page(resource, b'{"metadata":{"resourceVersion":"1"},"items":[' + b",".join(raws) + b"]}")
     bad = [_named(one, number) for number, one in enumerate(found.undecodable)]
+    for one in (*(item.metadata for item in found.items), *bad):
+        if one.uid.startswith(SIMULATED):
+            problem = f"has {shown(one.uid)} for a UID, which is kept for simulated pods"
+            raise ConfigError(where, problem, "remove the object")
     seen: set[str] = set()
     for key in (*(item.key for item in found.items), *(one.key for one in bad)):
         if key in seen:

@@ -20,6 +20,7 @@ from hami_core.scheduler.webhook import OVER_QUOTA, Webhook
 from hami_core.sim.patch import json_patch
 from hami_core.simulate.clusterfile import strict
 from hami_core.simulate.generator import Generate
+from hami_core.simulate.world import SIMULATED
 from hami_core.wire.extender import AdmissionRequest
 
 if TYPE_CHECKING:
@@ -102,7 +103,11 @@ class Workload:
 
     def request(self, number: int) -> PodRequest:
         """The request of a pod, by its place in the order of arrival."""
-        return replace(self.shapes[self.shape[number]].request, uid=f"pod-{number}", name=f"pod-{number}")
+        return replace(self.shapes[self.shape[number]].request, uid=self.uid(number), name=f"pod-{number}")
+
+    def uid(self, number: int) -> str:
+        """A pod's UID, which no pod of a snapshot has."""
+        return f"{SIMULATED}{number}"
 
     def in_order(self) -> Workload:
         """The same pods, sorted by arrival. Pods that arrive together keep their order."""

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SIMULATED: Final = "hami-simulate/"
+"""Prefix of the UIDs of simulated pods. A snapshot with such a pod is refused."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:

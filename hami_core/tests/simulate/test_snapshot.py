@@ -63,6 +63,12 @@ def opened(*objects):
     return found, found.open(PolicyDefaults()).inventory
 
 
+def garbled(change, base):
+    made = copy.deepcopy(base)
+    change(made)
+    return made
+
+
 HELD = pod("held", "n1", allocation="n1-GPU-0,NVIDIA,9000,30:;")
 
 
@@ -81,6 +87,18 @@ def test_ended_pods_hold_nothing_and_waiting_pods_join_the_workload():
     assert [one.key for one in world.pending()] == ["default/waits"]
 
 
+def test_simulated_pod_is_never_taken_for_a_pod_of_the_snapshot(hami, tmp_path):
+    """Pods of the snapshot have UIDs that a simulated pod might have. Only the fourth card has room, for two pods."""
+    held = [garbled(lambda p, n=n: p["metadata"].update(uid=f"pod-{n}", name=f"held-{n}"), HELD) for n in range(3)]
+    for number, one in enumerate(held):
+        one["metadata"]["annotations"][ALLOCATED] = f"n1-GPU-{number},NVIDIA,9000,30:;"
+    (tmp_path / "s.json").write_bytes(listed(node(cards=4), *held))
+    [policy] = json.loads(hami("s.json", "w.yaml", "-o", "json", "--policies", "binpack/binpack").stdout)["policies"]
+    assert policy["placed"] == 3
+    assert policy["waitSeconds"]["max"] == 5
+    assert max(policy["series"]["memory"]) == 35000 / 40000
+
+
 def test_other_text_is_no_snapshot():
     assert read(b"nodes: []", vendors(), "c.yaml") is None
     assert read(b'{"nodes": []}', vendors(), "c.yaml") is None
@@ -93,6 +111,7 @@ def test_other_text_is_no_snapshot():
         ([], "has no Node"),
         ([node(), node()], "lists nodes 'n1' twice"),
         ([node(), HELD, HELD], "lists pods 'default/held' twice"),
+        ([node(), garbled(lambda p: p["metadata"].update(uid="hami-simulate/0"), HELD)], "kept for simulated pods"),
         ([{}], r"items\[0\]: has no kind"),
         ([3], r"items\[0\]: is no Kubernetes object"),
     ],
@@ -100,12 +119,6 @@ def test_other_text_is_no_snapshot():
 def test_list_that_cant_be_trusted_is_refused(objects, said):
     with pytest.raises(ConfigError, match=said):
         read(json.dumps({"kind": "List", "items": objects}).encode(), vendors(), "s.json")
-
-
-def garbled(change, base):
-    made = copy.deepcopy(base)
-    change(made)
-    return made
 
 
 BROKEN = {
