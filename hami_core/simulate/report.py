@@ -69,20 +69,23 @@ _COLUMNS: Final[tuple[tuple[str, Callable[[Summary], str]], ...]] = (
 
 
 def show(about: str, results: Sequence[Result], workload: Workload, console: Console) -> None:
-    """Print the results: a table on a terminal, else columns of plain text that are two blanks apart."""
-    titles = ["policy", *(title for title, _ in _COLUMNS)]
-    rows = [[str(one.policy), *(text(one.summary) for _, text in _COLUMNS)] for one in results]
+    """Print the results: a table on a terminal, else columns of plain text that are two blanks apart.
+
+    The table has a column for each policy, so that four policies fit into 80 characters.
+    """
     if console.is_terminal:
-        table = Table(pad_edge=False)
-        for at, title in enumerate(titles):
-            table.add_column(title.replace(" ", "\n"), justify="right" if at else "left", no_wrap=True)
-        for row in rows:
-            table.add_row(*row)
+        table = Table("", pad_edge=False)
+        for one in results:
+            table.add_column(f"{one.policy.node}/\n{one.policy.device}", justify="right")
+        for title, text in _COLUMNS:
+            table.add_row(title, *(text(one.summary) for one in results))
         console.print(Text(about))
         console.print(table)
         for line in _never(results, workload):
             console.print(Text(line))
         return
+    titles = ["policy", *(title for title, _ in _COLUMNS)]
+    rows = [[str(one.policy), *(text(one.summary) for _, text in _COLUMNS)] for one in results]
     print(about, file=console.file)
     titles = [title.replace(" ", "-") for title in titles]
     rows = [[text.replace(" ", "") for text in row] for row in rows]
