@@ -79,8 +79,8 @@ def run(
     from hami_core.errors import ConfigError
     from hami_core.policies import PolicyDefaults
     from hami_core.simulate import report
-    from hami_core.simulate.cards import Cards
-    from hami_core.simulate.run import POLICIES, candidates, policies_of, simulate
+    from hami_core.simulate.cards import Cards, candidates
+    from hami_core.simulate.run import POLICIES, policies_of, simulate
 
     chosen = policies_of(POLICIES if policies is None else policies)
     draw = _drawer(plots)
@@ -226,8 +226,7 @@ def _drawn(wanted: Generate, world: World, place: str) -> Iterator[dict[str, Any
     from hami_core.policies import PolicyDefaults
     from hami_core.simulate.generator import jobs
 
-    cluster = world.open(PolicyDefaults())
-    return jobs(wanted, cluster.inventory, cluster.families, random.Random(wanted.seed), place)  # noqa: S311 - no secret
+    return jobs(wanted, world.open(PolicyDefaults()), random.Random(wanted.seed), place)  # noqa: S311 - no secret
 
 
 def _report_unreadable(found: Sequence[Unreadable], *, skip: bool) -> None:

@@ -15,8 +15,27 @@ if TYPE_CHECKING:
     from hami_core.inventory import Inventory
     from hami_core.model import PodRequest
     from hami_core.placement.fit import Ask as PlannedAsk
+    from hami_core.scheduler.cluster import Cluster
 
 _NO_FAMILY: Final = -1
+
+
+def candidates(cluster: Cluster) -> tuple[list[str], set[tuple[str, str]]]:
+    """The nodes that may get pods, and the families that some of them don't give.
+
+    A node that is marked unschedulable is no candidate: kube-scheduler does not ask us about it.
+    """
+    stored = cluster.nodes.store
+    names = [n for n in cluster.inventory.node_names() if n not in stored or not stored[n].spec.unschedulable]
+    words = tuple(cluster.families)
+    concerned = [name for name in names if name in cluster.closed_nodes or cluster.inventory.bar(name, words)]
+    closed = {
+        (name, word)
+        for name in concerned
+        for word in words
+        if word in cluster.closed_nodes.get(name, ()) or cluster.inventory.bar(name, [word])
+    }
+    return names, closed
 
 
 class Cards:

@@ -16,13 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hami_core.documents import none_of
 from hami_core.errors import ConfigError
+from hami_core.simulate.cards import Cards, candidates
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterator, Mapping
 
-    from hami_core.inventory import Inventory
     from hami_core.model import Family
+    from hami_core.scheduler.cluster import Cluster
 
 CARDS: Final = {0: 37.8, 1: 48.0, 2: 0.2, 4: 0.2, 8: 0.5}
 """Cards of a task → share of all tasks in percent (Weng et al., table 1); 0: a part of one card.
@@ -40,6 +41,8 @@ DURATIONS_S: Final = (
     (0.95, 25008.0), (0.98, 187120.0), (0.99, 209987.0), (1.0, 395935.0),
 )  # fmt: skip
 """Quantiles of the time from start to end, in seconds, of the 171 tasks of the sample."""
+WRITE_JOBS: Final = "write a workload file with jobs"
+"""What a user can do for devices that the generator has no pods for."""
 MEMORY_PER_COMPUTE: Final = (0.5, 1.0, 1.5)
 """A part's share of the card's memory, as a multiple of its share of the compute. Each is equally likely.
 
@@ -100,9 +103,13 @@ def mean_duration_s() -> float:
     return total
 
 
-def mean_cards() -> float:
-    """The mean of the cards a pod asks for. A part counts by its share of the compute."""
-    part = sum(percent * count for percent, count in PARTS.items()) / sum(PARTS.values()) / 100
+def mean_cards(*, has_parts: bool = True) -> float:
+    """The mean of the cards a pod asks for. A part counts by its share of the compute.
+
+    Args:
+        has_parts: Whether pods can ask for a part of a card. If not, each part is a whole card.
+    """
+    part = sum(percent * count for percent, count in PARTS.items()) / sum(PARTS.values()) / 100 if has_parts else 1
     return sum(share * (cards or part) for cards, share in CARDS.items()) / sum(CARDS.values())
 
 
@@ -115,24 +122,24 @@ def size(rng: random.Random) -> Size:
     return Size(1, compute, max(1, min(100, round(compute * rng.choice(MEMORY_PER_COMPUTE)))))
 
 
-def jobs(
-    wanted: Generate, inventory: Inventory, families: Mapping[str, Family], rng: random.Random, place: str
-) -> Iterator[dict[str, Any]]:
+def jobs(wanted: Generate, cluster: Cluster, rng: random.Random, place: str) -> Iterator[dict[str, Any]]:
     """Draw the pods, each as a job of a workload file.
 
     Args:
         wanted: What to generate.
-        inventory: The cluster, whose cards set the rate of arrivals.
-        families: Families by common word.
+        cluster: The cluster. The cards that pods can get set the rate of arrivals.
         rng: Source of random numbers, seeded by the caller.
         place: Where ``wanted`` stands, for messages.
 
     Raises:
-        ConfigError: The family is unknown, or has no cards or no amounts to ask for.
+        ConfigError: The family is unknown, has fixed sizes, or has no cards that pods can get.
     """
-    family, cards = _family(wanted, inventory, families, place)
-    memory_mib = inventory.largest_memory_mib(family.word)
-    rate = wanted.load * cards / (mean_duration_s() * wanted.durationScale * mean_cards())
+    cards = Cards(cluster.inventory, *candidates(cluster))
+    family = _family(wanted, cards, cluster.families, place)
+    theirs = cards.of_family(family.word)
+    memory_mib = int(cards.total_memory[theirs].max())
+    mean = mean_cards(has_parts=_has_parts(family))
+    rate = wanted.load * int(theirs.sum()) / (mean_duration_s() * wanted.durationScale * mean)
     pods: dict[Size, dict[str, Any]] = {}
     now = 0.0
     for _ in range(wanted.pods):
@@ -151,20 +158,22 @@ def jobs(
         }
 
 
-def _family(wanted: Generate, inventory: Inventory, families: Mapping[str, Family], place: str) -> tuple[Family, int]:
-    counts = dict.fromkeys(families, 0)
-    for node in inventory.node_names():
-        for usage in inventory.usage(node):
-            counts[usage.device.family] += 1
+def _family(wanted: Generate, cards: Cards, families: Mapping[str, Family], place: str) -> Family:
+    counts = {word: int(cards.of_family(word).sum()) for word in families}
     word = wanted.family or max(counts, key=counts.__getitem__)
     if word not in families:
         raise ConfigError(f"{place}.family", none_of(word, sorted(families)))
     if not counts[word]:
-        raise ConfigError(f"{place}.family", f"the cluster has no {word} cards", "name a family that it has")
-    family = families[word]
-    if family.count_is_size:
-        raise ConfigError(f"{place}.family", f"{word} has fixed sizes", "write a workload file with jobs")
-    return family, counts[word]
+        raise ConfigError(f"{place}.family", f"the cluster has no {word} card that pods can get", "name another family")
+    if families[word].count_is_size:
+        raise ConfigError(f"{place}.family", f"{word} has fixed sizes", WRITE_JOBS)
+    return families[word]
+
+
+def _has_parts(family: Family) -> bool:
+    """Whether pods can ask for a part of a card."""
+    names = family.resources
+    return bool(names.cores or names.memory or names.memory_percentage)
 
 
 def _pod(drawn: Size, family: Family, memory_mib: int) -> dict[str, Any]:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final
 from hami_core.documents import none_of, shown
 from hami_core.errors import ConfigError
 from hami_core.policies import DEVICE_POLICIES, NODE_POLICIES, PolicyDefaults
-from hami_core.simulate.cards import Cards
+from hami_core.simulate.cards import Cards, candidates
 from hami_core.simulate.engine import Engine
 from hami_core.simulate.measures import Meter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hami_core.scheduler.cluster import Cluster
     from hami_core.simulate.engine import Outcome
     from hami_core.simulate.measures import Series, Summary
     from hami_core.simulate.workload import Workload
@@ -75,24 +74,6 @@ def policies_of(text: str) -> tuple[Policy, ...]:
             if len(words) > 1 and not DEVICE_POLICIES[word].in_chains:
                 raise ConfigError("--policies", f"{word} ranks in no list", "write it alone")
     return tuple(dict.fromkeys(found))
-
-
-def candidates(cluster: Cluster) -> tuple[list[str], set[tuple[str, str]]]:
-    """The nodes that may get pods, and the families that some of them don't give.
-
-    A node that is marked unschedulable is no candidate: kube-scheduler does not ask us about it.
-    """
-    stored = cluster.nodes.store
-    names = [n for n in cluster.inventory.node_names() if n not in stored or not stored[n].spec.unschedulable]
-    words = tuple(cluster.families)
-    concerned = [name for name in names if name in cluster.closed_nodes or cluster.inventory.bar(name, words)]
-    closed = {
-        (name, word)
-        for name in concerned
-        for word in words
-        if word in cluster.closed_nodes.get(name, ()) or cluster.inventory.bar(name, [word])
-    }
-    return names, closed
 
 
 def simulate(

@@ -26,11 +26,12 @@ from hami_core.simulate.generator import (
 from hami_core.simulate.workload import Job, admitted
 from hami_core.tests.simulate.cases import world
 
+LOADED = load({})
+
 
 def drawn(cluster, **wanted):
-    opened = cluster.open(PolicyDefaults())
     asked = Generate(**wanted)
-    return list(jobs(asked, opened.inventory, opened.families, random.Random(asked.seed), "g"))
+    return list(jobs(asked, cluster.open(PolicyDefaults()), random.Random(asked.seed), "g"))
 
 
 def test_sizes_have_the_published_shares():
@@ -60,6 +61,16 @@ def test_load_is_what_the_pods_ask_for_over_what_there_is():
     assert asked / (rows[-1]["arrival"] * 400) == pytest.approx(0.5, rel=0.1)
 
 
+def test_part_counts_as_a_whole_card_where_pods_get_no_parts():
+    row = {"name": "n-{}", "count": 50, "family": "Biren", "cards": 8, "memoryMiB": 65536}
+    rows = drawn(described_world({"nodes": [row]}, LOADED, "c.yaml"), pods=20_000, load=0.5)
+    asked = 0.0
+    for row in rows:
+        limits = row["pod"]["spec"]["containers"][0]["resources"]["limits"]
+        asked += row["duration"] * int(limits["birentech.com/gpu"])
+    assert asked / (rows[-1]["arrival"] * 400) == pytest.approx(0.5, rel=0.1)
+
+
 def test_same_seed_gives_the_same_pods():
     assert drawn(world(), pods=100, seed=3) == drawn(world(), pods=100, seed=3)
     assert drawn(world(), pods=100, seed=3) != drawn(world(), pods=100, seed=4)
@@ -68,9 +79,6 @@ def test_same_seed_gives_the_same_pods():
 def test_family_without_cards_is_refused():
     with pytest.raises(ConfigError, match=r"g\.family: 'NVIDA' is none of"):
         drawn(world(), pods=1, family="NVIDA")
-
-
-LOADED = load({})
 
 
 @pytest.mark.parametrize("word", sorted(LOADED.families))

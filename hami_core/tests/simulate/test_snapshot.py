@@ -207,6 +207,21 @@ def test_node_marked_unschedulable_gets_no_pods(hami, tmp_path):
     assert json.loads(hami("s.json", "w.yaml", "-o", "json").stdout)["cluster"]["nodes"] == 1
 
 
+def test_load_counts_only_cards_that_pods_can_get(hami, tmp_path):
+    """A node that is marked unschedulable changes neither the pods nor when they arrive."""
+    drawn = {}
+    for name, nodes in {"one": [node()], "two": [node(), node("n2", 2, unschedulable=True)]}.items():
+        (tmp_path / "s.json").write_bytes(listed(*nodes))
+        assert hami("generate", "s.json", "-o", f"{name}.jsonl", "--pods", "5").exit_code == 0
+        drawn[name] = (tmp_path / f"{name}.jsonl").read_text()
+    assert drawn["one"] == drawn["two"]
+    (tmp_path / "s.json").write_bytes(listed(node(unschedulable=True)))
+    done = hami("generate", "s.json", "-o", "none.jsonl", "--family", "NVIDIA")
+    assert str(done.exception) == (
+        "options.family: the cluster has no NVIDIA card that pods can get (name another family)"
+    )
+
+
 def test_waiting_pod_with_a_wrong_request_is_listed(hami, tmp_path):
     (tmp_path / "s.json").write_bytes(listed(node(), pod("waits", memory=-4)))
     done = hami("s.json", "w.yaml")
