@@ -118,11 +118,20 @@ def run(
 @click.option("--load", type=float, default=0.9, show_default=True, help="Card-seconds asked for over those there are.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random numbers.")
 @click.option("--family", default="", help="Devices to ask for; default: those that the cluster has most of.")
+@skip_unreadable
 @device_config
-def generate(*, cluster: Path, output: Path, device_config: Path | None, **wanted: Any) -> None:  # noqa: ANN401 - click's
+def generate(
+    *,
+    cluster: Path,
+    output: Path,
+    skip_unreadable: bool,
+    device_config: Path | None,
+    **wanted: Any,  # noqa: ANN401 - click's
+) -> None:
     """Draw a workload at random and write it, one pod a line.
 
-    The same cluster, options and seed give the same file.
+    The same cluster, options and seed give the same file. Exits with 1 if a file is wrong, or if objects of a snapshot
+    can't be read and --skip-unreadable is not given.
     """
     import orjson
 
@@ -134,7 +143,8 @@ def generate(*, cluster: Path, output: Path, device_config: Path | None, **wante
     if output.suffix != LINES:
         raise ConfigError(str(output), f"does not end in {LINES}", f"write {output.with_suffix(LINES)}")
     asked = strict(Generate, wanted, "options")
-    world, _ = _world(cluster, _loaded(device_config))
+    world, unreadable = _world(cluster, _loaded(device_config))
+    _report_unreadable(unreadable, skip=skip_unreadable)
     lines = b"".join(orjson.dumps(job) + b"\n" for job in _drawn(asked, world, "options"))
     _write(output, lines)
 
@@ -208,13 +218,13 @@ def _pods(path: Path, world: World, unreadable: list[Unreadable]) -> Workload:
     from itertools import chain
 
     from hami_core.policies import PolicyDefaults
-    from hami_core.simulate.workload import MAX_BYTES, Job, admitted, jobs_of
+    from hami_core.simulate.workload import Job, admitted, jobs_of, size_limit
     from hami_core.simulate.world import Unreadable
 
     def skip(pod: Pod, error: HamiError) -> None:
         unreadable.append(Unreadable("Pod", pod.key, str(error), "it is left out"))
 
-    given, wanted = jobs_of(_text(path, MAX_BYTES), str(path))
+    given, wanted = jobs_of(_text(path, *size_limit(str(path))), str(path))
     place = f"{path}: generate"
     drawn = ((Job(**job), place) for job in _drawn(wanted, world, place)) if wanted is not None else ()
     return admitted(world.open(PolicyDefaults()), chain(given, drawn), world.pending(), skip)
@@ -224,9 +234,9 @@ def _drawn(wanted: Generate, world: World, place: str) -> Iterator[dict[str, Any
     import random
 
     from hami_core.policies import PolicyDefaults
-    from hami_core.simulate.generator import jobs
+    from hami_core.simulate.workload import generated
 
-    return jobs(wanted, world.open(PolicyDefaults()), random.Random(wanted.seed), place)  # noqa: S311 - no secret
+    return generated(wanted, world.open(PolicyDefaults()), random.Random(wanted.seed), place)  # noqa: S311 - no secret
 
 
 def _report_unreadable(found: Sequence[Unreadable], *, skip: bool) -> None:
@@ -294,16 +304,16 @@ def _drawer(folder: Path | None) -> Callable[[Sequence[Result], Workload], None]
     return write
 
 
-def _text(path: Path, limit: int) -> str:
+def _text(path: Path, limit: int, fix: str) -> str:
     from hami_core.errors import ConfigError
 
     try:
-        return _read(path, limit).decode("utf-8-sig")
+        return _read(path, limit, fix).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), f"byte {error.start} is not UTF-8", "save it as UTF-8") from None
 
 
-def _read(path: Path, limit: int) -> bytes:
+def _read(path: Path, limit: int, fix: str = "") -> bytes:
     from hami_core.errors import ConfigError
 
     try:
@@ -313,7 +323,7 @@ def _read(path: Path, limit: int) -> bytes:
         why = getattr(error, "strerror", None) or str(error)
         raise ConfigError(str(path), f"can't be read: {why}", "name a file that you may read") from error
     if len(data) > limit:
-        raise ConfigError(str(path), f"is longer than {limit >> 20} MiB")
+        raise ConfigError(str(path), f"is longer than {limit >> 20} MiB", fix)
     return data
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import re
 from array import array
 from dataclasses import dataclass, field, replace
@@ -12,12 +13,12 @@ import msgspec
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
-from hami_core.documents import MAX_BYTES as MAX_DOCUMENT
-from hami_core.documents import load_json, load_mapping, one_line, shown
+from hami_core.documents import MAX_BYTES, load_json, load_mapping, one_line, shown
 from hami_core.errors import ConfigError, HamiError
 from hami_core.kube.objects import Pod
 from hami_core.scheduler.webhook import OVER_QUOTA, Webhook
 from hami_core.sim.patch import json_patch
+from hami_core.simulate import generator
 from hami_core.simulate.clusterfile import strict
 from hami_core.simulate.generator import Generate
 from hami_core.simulate.world import SIMULATED
@@ -25,6 +26,7 @@ from hami_core.wire.extender import AdmissionRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from random import Random
 
     from hami_core.model import PodRequest
     from hami_core.scheduler.cluster import Cluster
@@ -33,10 +35,10 @@ MAX_PODS: Final = 5_000_000
 """Most pods of a workload."""
 MAX_SECONDS: Final = 1e9
 """Latest arrival and longest duration, about 32 years."""
-MAX_BYTES: Final = 2 << 30
-"""Size limit of a file with one job a line. Other files are documents (`hami_core.documents`)."""
 LINES: Final = ".jsonl"
 """Ending of a file with one job a line, for workloads of any size."""
+MAX_LINES_BYTES: Final = 2 << 30
+"""Size limit of a file with one job a line."""
 
 _LONGEST: Final = 1000
 """Most characters of another part's message in ours."""
@@ -151,13 +153,22 @@ class Admission:
         duration = float("inf") if job.duration is None else seconds(job.duration, f"{place}.duration")
         if arrival + every * (job.count - 1) > MAX_SECONDS:
             raise ConfigError(f"{place}.every", f"the last pod arrives after {MAX_SECONDS:.0f} s", "lower it")
-        text = job.namespace, orjson.dumps(job.pod)
-        shape = self._by_text.get(text)
-        if shape is None:
-            shape = self._by_text[text] = self._shape(job, place)
+        shape = self.shape(job, place)
         workload.arrival_s.extend(arrival + every * i for i in range(job.count))
         workload.duration_s.extend([duration] * job.count)
         workload.shape.extend([shape] * job.count)
+
+    def shape(self, job: Job, place: str) -> int:
+        """The number of the shape of a job's pods.
+
+        Raises:
+            ConfigError: Admission refuses them.
+        """
+        text = job.namespace, orjson.dumps(job.pod)
+        number = self._by_text.get(text)
+        if number is None:
+            number = self._by_text[text] = self._shape(job, place)
+        return number
 
     def add_pod(self, pod: Pod) -> None:
         """Add a pod of the cluster that waits for devices. It arrives at the start and never ends.
@@ -225,6 +236,13 @@ def seconds(value: float | str, place: str) -> float:
     return float(value)
 
 
+def size_limit(where: str) -> tuple[int, str]:
+    """The most bytes of a workload file with that name, and what to do if it is larger."""
+    if where.endswith(LINES):
+        return MAX_LINES_BYTES, "split it"
+    return MAX_BYTES, f"write one job a line, in a file *{LINES}"
+
+
 def jobs_of(text: str, where: str) -> tuple[Iterable[tuple[Job, str]], Generate | None]:
     """Read the jobs of a workload file, each with its place for messages, and what to generate.
 
@@ -237,10 +255,6 @@ def jobs_of(text: str, where: str) -> tuple[Iterable[tuple[Job, str]], Generate 
     """
     if where.endswith(LINES):
         return _lines(text, where), None
-    if len(text) > MAX_DOCUMENT:
-        raise ConfigError(
-            where, f"is longer than {MAX_DOCUMENT >> 20} MiB", f"write one job a line, in a file *{LINES}"
-        )
     file = strict(WorkloadFile, load_mapping(text, where), where)
     if not file.jobs and file.generate is None:
         raise ConfigError(where, "has neither jobs nor generate", "write one of them")
@@ -248,10 +262,25 @@ def jobs_of(text: str, where: str) -> tuple[Iterable[tuple[Job, str]], Generate 
 
 
 def _lines(text: str, where: str) -> Iterator[tuple[Job, str]]:
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(io.StringIO(text, newline="\n"), 1):
         if line.strip():
             place = f"{where}: line {number}"
             yield strict(Job, load_json(line, place), place), place
+
+
+def generated(wanted: Generate, cluster: Cluster, rng: Random, place: str) -> Iterator[dict[str, Any]]:
+    """Draw pods that admission takes, each as a job of a workload file. For arguments see `generator.jobs`.
+
+    Raises:
+        ConfigError: The family is wrong, or admission refuses such pods.
+    """
+    admission = Admission(cluster)
+    for job in generator.jobs(wanted, cluster, rng, place):
+        try:
+            admission.shape(Job(**job), place)
+        except ConfigError as error:
+            raise ConfigError(place, error.problem, generator.WRITE_JOBS) from error
+        yield job
 
 
 def admitted(

@@ -13,7 +13,7 @@ import structlog
 from click.testing import CliRunner
 
 from hami_core.cli.main import root
-from hami_core.documents import load_mapping
+from hami_core.documents import MAX_BYTES, load_mapping
 from hami_core.errors import ConfigError, HamiError
 from hami_core.policies import PolicyDefaults
 from hami_core.simulate.clusterfile import described_world
@@ -22,6 +22,7 @@ from hami_core.simulate.workload import admitted, jobs_of
 from hami_core.tests.simulate.cases import vendors, world
 
 ROW = "{name: n, family: NVIDIA, cards: 2, memoryMiB: 1000%s}"
+JSON_POD = '{"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}'
 POD = "{spec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]}}"
 
 
@@ -138,6 +139,12 @@ def test_wrong_line_is_refused_with_its_number(line, said):
     assert said in str(refused.value)
 
 
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85"])
+def test_line_ends_only_where_json_lines_do(separator):
+    job = json.dumps({"name": f"a{separator}b", "pod": json.loads(JSON_POD)}, ensure_ascii=False)
+    assert len(pods(f"{job}\r\n\n{job}\n", "w.jsonl")) == 2
+
+
 @pytest.mark.parametrize("text", ["binpack", "bin/spread", "spread/binpak", "spread/mutex,numa", "", "spread/"])
 def test_wrong_policies_are_refused(text):
     with pytest.raises(ConfigError, match="--policies"):
@@ -207,6 +214,15 @@ def test_file_that_cant_be_read_is_named(simulate, wrong):
     done = simulate(wrong, "w.yaml")
     assert isinstance(done.exception, ConfigError)
     assert f"{wrong}: can't be read" in str(done.exception)
+
+
+def test_document_that_is_too_long_is_named_with_the_way_out(simulate, tmp_path):
+    (tmp_path / "w.yaml").write_text("#" * (MAX_BYTES + 1))
+    assert str(simulate("c.yaml", "w.yaml").exception) == (
+        f"w.yaml: is longer than {MAX_BYTES >> 20} MiB (write one job a line, in a file *.jsonl)"
+    )
+    (tmp_path / "w.jsonl").write_text(" " * MAX_BYTES + f'\n{{"duration": 1, "pod": {JSON_POD}}}\n')
+    assert simulate("c.yaml", "w.jsonl").exit_code == 0
 
 
 def test_generated_workload_is_the_same_for_the_same_seed(simulate, tmp_path):

@@ -202,6 +202,17 @@ def test_unreadable_objects_are_listed_and_end_the_command(hami, tmp_path):
     assert found["unreadable"][0]["effect"] == "node n1 gives no NVIDIA devices"
 
 
+def test_workload_is_not_drawn_for_a_snapshot_that_cant_be_read(hami, tmp_path):
+    (tmp_path / "s.json").write_bytes(listed(*BROKEN["allocation"]))
+    arguments = "generate", "s.json", "-o", "g.jsonl", "--pods", "2"
+    done = hami(*arguments)
+    assert done.exit_code == 1
+    assert "Pod default/held: can't be read: " in done.stderr
+    assert not (tmp_path / "g.jsonl").exists()
+    assert hami(*arguments, "--skip-unreadable").exit_code == 0
+    assert (tmp_path / "g.jsonl").exists()
+
+
 def test_node_marked_unschedulable_gets_no_pods(hami, tmp_path):
     (tmp_path / "s.json").write_bytes(listed(node(), node("n2", unschedulable=True)))
     assert json.loads(hami("s.json", "w.yaml", "-o", "json").stdout)["cluster"]["nodes"] == 1
