@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hami_core.errors import HamiError
     from hami_core.kube.objects import Pod
     from hami_core.plugins import Loaded
+    from hami_core.scheduler.cluster import Cluster
     from hami_core.simulate.generator import Generate
     from hami_core.simulate.run import Result
     from hami_core.simulate.snapshot import SnapshotWorld
@@ -77,9 +78,7 @@ def run(
     from rich.console import Console
 
     from hami_core.errors import ConfigError
-    from hami_core.policies import PolicyDefaults
     from hami_core.simulate import report
-    from hami_core.simulate.cards import Cards, candidates
     from hami_core.simulate.run import POLICIES, policies_of, simulate
 
     chosen = policies_of(POLICIES if policies is None else policies)
@@ -88,10 +87,8 @@ def run(
     world, unreadable = _world(cluster, loaded)
     pods = _pods(workload, world, unreadable)
     _report_unreadable(unreadable, skip=skip_unreadable)
-    start = world.open(PolicyDefaults())
-    cards = Cards(start.inventory, *candidates(start))
-    size: Any = {"nodes": cards.nodes, "cards": cards.cards, "memory_mib": cards.memory_mib}
-    if not cards.cards:
+    size = _size(world)
+    if not size["cards"]:
         raise ConfigError(
             str(cluster), "has no card that pods can get", "describe nodes with cards, or run hami doctor"
         )
@@ -136,6 +133,7 @@ def generate(
     import orjson
 
     from hami_core.errors import ConfigError
+    from hami_core.policies import PolicyDefaults
     from hami_core.simulate.clusterfile import strict
     from hami_core.simulate.generator import Generate
     from hami_core.simulate.workload import LINES
@@ -145,7 +143,7 @@ def generate(
     asked = strict(Generate, wanted, "options")
     world, unreadable = _world(cluster, _loaded(device_config))
     _report_unreadable(unreadable, skip=skip_unreadable)
-    lines = b"".join(orjson.dumps(job) + b"\n" for job in _drawn(asked, world, "options"))
+    lines = b"".join(orjson.dumps(job) + b"\n" for job in _drawn(asked, world.open(PolicyDefaults()), "options"))
     _write(output, lines)
 
 
@@ -213,6 +211,16 @@ def _world(path: Path, loaded: Loaded) -> tuple[World, list[Unreadable]]:
     return described_world(load_mapping(decoded(data, str(path)), str(path)), loaded, str(path)), []
 
 
+def _size(world: World) -> dict[str, int]:
+    """Numbers of nodes and cards that pods can get, and the cards' memory. Its cluster is gone before the runs."""
+    from hami_core.policies import PolicyDefaults
+    from hami_core.simulate.cards import Cards, candidates
+
+    cluster = world.open(PolicyDefaults())
+    cards = Cards(cluster.inventory, *candidates(cluster))
+    return {"nodes": cards.nodes, "cards": cards.cards, "memory_mib": cards.memory_mib}
+
+
 def _pods(path: Path, world: World, unreadable: list[Unreadable]) -> Workload:
     """The workload of a file, with the pods of the cluster that wait."""
     from itertools import chain
@@ -226,17 +234,17 @@ def _pods(path: Path, world: World, unreadable: list[Unreadable]) -> Workload:
 
     given, wanted = jobs_of(_text(path, *size_limit(str(path))), str(path))
     place = f"{path}: generate"
-    drawn = ((Job(**job), place) for job in _drawn(wanted, world, place)) if wanted is not None else ()
-    return admitted(world.open(PolicyDefaults()), chain(given, drawn), world.pending(), skip)
+    cluster = world.open(PolicyDefaults())
+    drawn = ((Job(**job), place) for job in _drawn(wanted, cluster, place)) if wanted is not None else ()
+    return admitted(cluster, chain(given, drawn), world.pending(), skip)
 
 
-def _drawn(wanted: Generate, world: World, place: str) -> Iterator[dict[str, Any]]:
+def _drawn(wanted: Generate, cluster: Cluster, place: str) -> Iterator[dict[str, Any]]:
     import random
 
-    from hami_core.policies import PolicyDefaults
     from hami_core.simulate.workload import generated
 
-    return generated(wanted, world.open(PolicyDefaults()), random.Random(wanted.seed), place)  # noqa: S311 - no secret
+    return generated(wanted, cluster, random.Random(wanted.seed), place)  # noqa: S311 - no secret
 
 
 def _report_unreadable(found: Sequence[Unreadable], *, skip: bool) -> None:
@@ -272,12 +280,12 @@ def _without_gc() -> Iterator[None]:
     """Switch the garbage collector off: a run makes no cycles, and looking for some takes a third of its time."""
     import gc
 
+    gc.collect()  # the clusters of reading, or of the run before
     gc.disable()
     try:
         yield
     finally:
         gc.enable()
-        gc.collect()  # the run's cluster
 
 
 def _drawer(folder: Path | None) -> Callable[[Sequence[Result], Workload], None] | None:

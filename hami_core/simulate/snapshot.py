@@ -78,25 +78,27 @@ class SnapshotWorld:
         return cluster_of(self._pages, self.loaded, defaults)
 
     @cached_property
-    def _cluster(self) -> Cluster:
-        return self.open(PolicyDefaults())
+    def _found(self) -> tuple[list[Pod], list[Unreadable]]:
+        """The pods that wait, and what can't be read. The cluster that tells is not kept: it is as large as a run's."""
+        cluster = self.open(PolicyDefaults())
+        waiting = [
+            pod
+            for pod in cluster.pods.store.values()
+            if not (pod.spec.node_name or pod.is_terminal or pod.is_deleting or pod.spec.scheduling_gates)
+            and cluster.asks(pod)
+        ]
+        waiting.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.key))
+        return waiting, [*self._nodes(cluster), *_pods(cluster), *_quotas(cluster)]
 
     def pending(self) -> Sequence[Pod]:
         """Pods that ask for devices and have no node, oldest first."""
-        waiting = [
-            pod
-            for pod in self._cluster.pods.store.values()
-            if not (pod.spec.node_name or pod.is_terminal or pod.is_deleting or pod.spec.scheduling_gates)
-            and self._cluster.asks(pod)
-        ]
-        return sorted(waiting, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.key))
+        return self._found[0]
 
     def unreadable(self) -> list[Unreadable]:
         """The objects that can't be read."""
-        return [*self._nodes(), *self._pods(), *self._quotas()]
+        return list(self._found[1])
 
-    def _nodes(self) -> Iterator[Unreadable]:
-        cluster = self._cluster
+    def _nodes(self, cluster: Cluster) -> Iterator[Unreadable]:
         for name, bad in cluster.nodes.undecodable.items():
             yield Unreadable("Node", name, bad.error, "it takes no pods")
         for name, words in cluster.closed_nodes.items():
@@ -104,28 +106,26 @@ class SnapshotWorld:
             effect = f"it gives no {', '.join(sorted(words))} devices"
             yield Unreadable("Node", name, "; ".join(map(str, errors)), effect)
 
-    def _pods(self) -> Iterator[Unreadable]:
-        cluster = self._cluster
-        for key, bad in cluster.pods.undecodable.items():
-            known = cluster.unreadable.get(key)
-            yield Unreadable("Pod", key, bad.error, _closed(known.node, known.problems) if known else "it is left out")
-        for node in sorted(cluster.unreadable.nodes()):
-            for uid in cluster.unreadable.on(node):
-                found = cluster.unreadable.get(uid)
-                if found is not None and uid not in cluster.pods.undecodable:
-                    yield Unreadable(
-                        "Pod", found.key, "; ".join(found.problems.values()), _closed(node, found.problems)
-                    )
 
-    def _quotas(self) -> Iterator[Unreadable]:
-        cluster = self._cluster
-        for name, bad in cluster.quotas.undecodable.items():
-            yield Unreadable("ResourceQuota", name, bad.error, "its namespace gets no devices")
-        cluster.review_quotas()
-        for name, found in cluster.quota_findings.items():
-            for finding in found:
-                if finding.fault is Fault.UNREADABLE and name not in cluster.quotas.undecodable:
-                    yield Unreadable("ResourceQuota", name, str(finding), "its namespace gets none of that resource")
+def _pods(cluster: Cluster) -> Iterator[Unreadable]:
+    for key, bad in cluster.pods.undecodable.items():
+        known = cluster.unreadable.get(key)
+        yield Unreadable("Pod", key, bad.error, _closed(known.node, known.problems) if known else "it is left out")
+    for node in sorted(cluster.unreadable.nodes()):
+        for uid in cluster.unreadable.on(node):
+            found = cluster.unreadable.get(uid)
+            if found is not None and uid not in cluster.pods.undecodable:
+                yield Unreadable("Pod", found.key, "; ".join(found.problems.values()), _closed(node, found.problems))
+
+
+def _quotas(cluster: Cluster) -> Iterator[Unreadable]:
+    for name, bad in cluster.quotas.undecodable.items():
+        yield Unreadable("ResourceQuota", name, bad.error, "its namespace gets no devices")
+    cluster.review_quotas()
+    for name, found in cluster.quota_findings.items():
+        for finding in found:
+            if finding.fault is Fault.UNREADABLE and name not in cluster.quotas.undecodable:
+                yield Unreadable("ResourceQuota", name, str(finding), "its namespace gets none of that resource")
 
 
 def _closed(node: str, problems: Mapping[str, str]) -> str:
