@@ -105,6 +105,13 @@ class Cards:
         free = Free(self, self._rows[node])
         return all(ask.open_cards(free).any() for ask in asks)
 
+    def may_take_each(self, node: str, memory_mib: np.ndarray, cores: np.ndarray) -> np.ndarray:
+        """For each request of a size, whether some card of the node has so much memory and cores free."""
+        free = Free(self, self._rows[node])
+        has_room = (free.memory_mib >= memory_mib[:, None]) & (free.cores >= cores[:, None])
+        found: np.ndarray = np.count_nonzero(has_room, axis=1) > 0
+        return found
+
     def of_family(self, word: str) -> np.ndarray:
         """The cards of a family."""
         found = self._by_family.get(word)

@@ -15,6 +15,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from hami_core.model import Allocation
 from hami_core.scheduler.filter import HOLD_S
 from hami_core.simulate.cards import asks_of
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from hami_core.inventory import Inventory
+    from hami_core.model import PodRequest
     from hami_core.simulate.cards import Cards
     from hami_core.simulate.workload import Workload
 
@@ -30,6 +33,8 @@ EXPLAINED: Final = 3
 """In a large cluster, the nodes that explain a pod that fits nowhere: the nearest misses, as in events."""
 LARGE: Final = 1000
 """Nodes from which a cluster is large. In a smaller one, all nodes explain it."""
+REFUSALS: Final = 16
+"""After so many refusals since a pod was placed, all waiting shapes are compared with the room that is left."""
 
 
 @dataclass(slots=True)
@@ -79,7 +84,12 @@ class Engine:
         self._ends: list[tuple[float, int, str]] = []
         self._waiting: dict[int, deque[int]] = {}
         self._refused: set[int] = set()
-        self._asks = [asks_of(shape.request, inventory) for shape in workload.shapes]
+        requests = [shape.request for shape in workload.shapes]
+        self._asks = [asks_of(request, inventory) for request in requests]
+        first = [asks[0] if asks else None for asks in self._asks]
+        self._memory_mib = np.array([ask.request.memory_mib if ask else 0 for ask in first], np.int64)
+        self._cores = np.array([ask.cores if ask else 0 for ask in first], np.int64)
+        self._has_quota = np.array([self._is_limited(request) for request in requests], bool)
         self._outcome = Outcome(array("d", [math.nan]) * len(workload))
 
     def run(self, progress: Callable[[int], None] = lambda _done: None) -> Outcome:
@@ -122,12 +132,15 @@ class Engine:
 
     def _retry(self, now: float, freed: set[str]) -> None:
         """Try the waiting pods, oldest first, until each shape that waits is refused or placed."""
-        heads = [(pods[0], shape) for shape, pods in self._waiting.items()]
-        heapq.heapify(heads)
+        heads, refused = self._oldest_that_may_fit(freed), 0
         while heads:
             pod, shape = heapq.heappop(heads)
             if not self._may_fit(shape, freed) or not self._place(pod, now):
+                refused += 1
+                if refused == REFUSALS:
+                    heads = self._oldest_that_may_fit(freed, after=pod)
                 continue
+            refused = 0
             pods = self._waiting[shape]
             pods.popleft()
             if pods:
@@ -136,14 +149,33 @@ class Engine:
                 del self._waiting[shape]
                 self._refused.discard(shape)
 
+    def _oldest_that_may_fit(self, freed: set[str], after: int = -1) -> list[tuple[int, int]]:
+        """The oldest waiting pod of each shape for which `_may_fit` may hold, in order, with its shape.
+
+        All shapes are compared in one step, since there may be thousands.
+
+        Args:
+            freed: Nodes with freed room.
+            after: Pods up to this one are left out.
+        """
+        waiting = np.fromiter(self._waiting, np.int64, len(self._waiting))
+        possible = self._has_quota[waiting]
+        for node in freed:
+            possible |= self._cards.may_take_each(node, self._memory_mib[waiting], self._cores[waiting])
+        found = ((self._waiting[shape][0], shape) for shape in waiting[possible].tolist())
+        return sorted(head for head in found if head[0] > after)
+
+    def _is_limited(self, request: PodRequest) -> bool:
+        quota = self._inventory.quota
+        return not all(quota.room(request.namespace, word).is_unlimited for word in request.families)
+
     def _may_fit(self, shape: int, freed: set[str]) -> bool:
         """Whether a shape that was refused everywhere may fit, now that room was freed on some nodes.
 
         Bookings make no room. So the shape can fit only on one of these nodes, unless a quota counts: an end on any
         node then makes room on all.
         """
-        request = self._workload.shapes[shape].request
-        if not all(self._inventory.quota.room(request.namespace, word).is_unlimited for word in request.families):
+        if self._has_quota[shape]:
             return True
         asks = self._asks[shape]
         return any(self._cards.may_take(node, asks) and self._has_room(shape, node) for node in freed)

@@ -7,13 +7,14 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hami_core.model import Allocation
 from hami_core.policies import PolicyDefaults
+from hami_core.simulate import engine
 from hami_core.simulate.cards import Cards
-from hami_core.simulate.engine import Engine
+from hami_core.simulate.engine import REFUSALS, Engine
 from hami_core.tests.simulate.cases import job, run, starts, workload, world
 
 if TYPE_CHECKING:
@@ -147,9 +148,22 @@ JOBS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+def test_thousands_of_waiting_shapes_are_not_asked_about_one_by_one(monkeypatch):
+    """Each end frees room for one pod, and most of 500 shapes are larger. Few of them are compared card by card."""
+    asked = []
+    compare = Cards.may_take
+    monkeypatch.setattr(Cards, "may_take", lambda *given: asked.append(1) or compare(*given))
+    shapes = [job(arrival=1, memory=6000 + n, cores=10, duration=50) for n in range(500)]
+    result = run(world(), job(memory=5000, duration=10), job(memory=5000, duration=60_000), *shapes)
+    assert result.summary.placed == 502
+    assert len(asked) <= 502 * (REFUSALS + 1)
+
+
+@pytest.mark.parametrize("refusals", [1, REFUSALS])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(jobs=st.lists(JOBS, min_size=1, max_size=8), node=st.sampled_from(["binpack", "spread"]))
-def test_shortcuts_change_no_start(jobs, node):
+def test_shortcuts_change_no_start(jobs, node, refusals, monkeypatch):
+    monkeypatch.setattr(engine, "REFUSALS", refusals)
     quota = {"namespace": "team", "hard": {"limits.nvidia.com/gpumem": 12000}}
     cluster = world({"count": 2, "cards": 2, "slots": 3}, {"cards": 3, "numaNodes": 2}, quotas=[quota])
     pods = workload(cluster, *(one for one in jobs))
