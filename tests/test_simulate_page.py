@@ -15,8 +15,9 @@ from hami_core.cli.main import root
 from hami_core.documents import load_mapping
 from hami_core.plugins import load
 from hami_core.policies import PolicyDefaults
-from hami_core.simulate.clusterfile import described_world
-from hami_core.simulate.workload import admitted, jobs_of
+from hami_core.simulate.clusterfile import NodeRow, QuotaRow, described_world
+from hami_core.simulate.generator import Generate
+from hami_core.simulate.workload import Job, admitted, jobs_of
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/reference/simulate.md").read_text("utf-8")
@@ -52,17 +53,31 @@ def test_session_prints_what_the_page_shows(session, here):
 
 
 def test_files_on_the_page_are_taken():
-    cluster, *workloads = FILES
+    cluster, written, drawn = FILES
     world = described_world(load_mapping(cluster, "cluster.yaml"), load({}, only=["nvidia"]), "cluster.yaml")
-    for text in workloads:
-        jobs, wanted = jobs_of(text, "workload.yaml")
-        assert len(admitted(world.open(PolicyDefaults()), jobs)) == 60 or wanted is not None
+    opened = world.open(PolicyDefaults())
+    assert (len(opened.inventory.node_names()), len(opened.inventory.usage("large-8"))) == (8, 8)
+    jobs, wanted = jobs_of(written, "workload.yaml")
+    pods = admitted(opened, jobs)
+    assert wanted is None
+    assert (len(pods), [shape.refusal for shape in pods.shapes]) == (60, [""])
+    jobs, wanted = jobs_of(drawn, "workload.yaml")
+    assert list(jobs) == []
+    assert wanted == Generate(pods=3000, load=0.95, seed=1)
 
 
 def test_example_files_are_those_that_the_page_quotes():
-    every = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "contrib/examples/simulate").glob("*.yaml"))]
-    cluster, drawn, jobs = every
+    examples = ROOT / "contrib/examples/simulate"
+    cluster, drawn, jobs = (yaml.safe_load(path.read_text("utf-8")) for path in sorted(examples.glob("*.yaml")))
     quoted = [yaml.safe_load(text) for text in FILES]
+    [row] = quoted[0]["nodes"]
+    assert row == {key: cluster["nodes"][0][key] for key in row}
     assert quoted[0]["quotas"] == cluster["quotas"]
-    assert quoted[1]["jobs"][0] == jobs["jobs"][0]
+    assert quoted[1]["jobs"] == jobs["jobs"][:1]
     assert quoted[2] == drawn
+
+
+def test_every_key_of_the_files_is_on_the_page():
+    for model in (NodeRow, QuotaRow, Job, Generate):
+        for key in model.model_fields:
+            assert f"`{key}`" in PAGE
