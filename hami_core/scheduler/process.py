@@ -185,7 +185,6 @@ class Scheduler:
         self._spawn("drift", self.cluster.watch_drift(self.options.drift_s))
         self._spawn("holds", self.cluster.watch_holds())
         self._spawn("first-sync", self._after_sync())
-        self._spawn("pod-retry", self.pod_retry.run())
         self._spawn("server-version", self._learn_version())
         for number, (context, files) in enumerate(self._tls):
             self._spawn(f"tls-{number}", tls.reload_on_change(context, files))
@@ -286,6 +285,7 @@ class Scheduler:
         started = time.monotonic()
         await self.cluster.synced()
         self._spawn("verification", self.cluster.verification.run())  # not before, as it would delay the sync
+        self._spawn("pod-retry", self.pod_retry.run())  # not before: half a list shows room that running pods have
         self.cluster.review_quotas()
         log.info(
             "the cluster is read",

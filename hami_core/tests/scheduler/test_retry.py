@@ -11,10 +11,13 @@ import orjson
 import pytest
 
 from hami_core.kube.decode import decode
+from hami_core.kube.informer import PAGE
 from hami_core.kube.objects import Pod
 from hami_core.model import PodRequest
 from hami_core.scheduler import retry
-from hami_core.tests.scheduler.vendor import node, pod
+from hami_core.tests.kube.apiserver import Fault
+from hami_core.tests.kube.apiserver import pod as plain_pod
+from hami_core.tests.scheduler.vendor import ALLOCATED, node, pod
 from hami_core.wire import keys
 
 LABEL = keys.agent_label("acme")
@@ -184,6 +187,23 @@ async def test_new_scheduler_retries_waiting_pods(server, start):
     await server.put("pods", waiting("a"))
     await start()
     await until_retried(server, "a")
+
+
+async def test_no_pod_is_retried_before_the_cluster_is_read(server, start, monkeypatch):
+    """The first page of pods has the waiting pod. The second page has the pod that takes all of the node."""
+    monkeypatch.setattr(retry, "COALESCE_S", 0.01)
+    await server.put("nodes", node("n1", cards=1))
+    await server.put("resourcequotas", quota("1000000"))
+    await server.put("pods", waiting("a", mem=10000))
+    for number in range(PAGE - 1):
+        await server.put("pods", plain_pod(f"p{number:03}"))
+    taken = {"annotations": {keys.NODE: "n1", ALLOCATED: "n1-0,ACME,10000,100:;"}}
+    await server.put("pods", pod("z", mem=10000, spec={"nodeName": "n1"}, metadata=taken))
+    server.faults.append(lambda _, path: Fault(delay_s=0.5, late=True) if "continue=" in path else None)
+    client = await start()
+    await until_idle(client)
+    assert client.scheduler.cluster.inventory.booking("uid-z") is not None
+    assert not retries(server, "a")
 
 
 async def test_recreated_pod_does_not_inherit_the_refusal(server, start):
