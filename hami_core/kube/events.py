@@ -39,8 +39,8 @@ PER_S: Final = 50.0
 AT_ONCE: Final = 100
 REMEMBERED: Final = 20_480
 """Events that are remembered, so that a repeated one only raises a count: two events of each of 10,000 waiting pods."""
-BUCKETS: Final = 1000
-"""Objects whose limit is remembered."""
+BUCKETS: Final = 10_240
+"""Objects whose limit is remembered: those of `REMEMBERED`."""
 NORMAL_BURST: Final = 100
 """Most ``Normal`` events at once about all objects together; after that, one more every ``NORMAL_REFILL_S``.
 

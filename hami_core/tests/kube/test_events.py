@@ -44,6 +44,15 @@ async def test_events_of_one_object_are_limited(api, server):
     assert recorder.dropped == 10
 
 
+async def test_events_of_each_of_2000_objects_are_limited(api):
+    recorder = EventRecorder(api, "x", bound=2000 * BURST, clock=lambda: 0.0)
+    targets = [ObjectReference(kind="Pod", name=str(number), namespace="d") for number in range(2000)]
+    for turn in range(BURST + 2):
+        for target in targets:
+            recorder.record(target, "Warning", "R", f"message {turn}")
+    assert recorder.dropped == 2 * len(targets)
+
+
 async def test_failing_server_loses_events_but_record_returns(api, server):
     server.faults.append(lambda *_: Fault(status=500))
     async with running(api) as recorder:
