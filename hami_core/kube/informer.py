@@ -205,6 +205,7 @@ class Informer(Generic[T]):
             finally:
                 if following is not None:
                     following.cancel()
+                    await asyncio.gather(following, return_exceptions=True)
 
     async def _page(self, continue_token: str) -> Page[T]:
         return await self._api.list(self.resource, limit=PAGE, continue_token=continue_token, **self._selection)

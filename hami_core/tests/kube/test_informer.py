@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hami_core.kube.informer import Informer
-from hami_core.kube.port import PODS
+from hami_core.kube.port import PODS, Page
 from hami_core.tests.kube.apiserver import Fault, pod
 
 if TYPE_CHECKING:
@@ -68,6 +68,28 @@ async def test_first_list_is_taken_in_page_by_page(server, running):
     informer = running()
     await until(lambda: len(informer.store) == 500)
     assert not informer.synced.is_set()
+
+
+async def test_cancelled_list_leaves_no_request_behind():
+    class TwoPages:
+        ended = False
+
+        async def list(self, _resource, *, continue_token, **_selection):
+            if not continue_token:
+                return Page((), "1", continue_token="next")
+            listing.cancel()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for _ in range(10):
+                    await asyncio.sleep(0)  # as if it closed a connection
+                self.ended = True
+
+    api = TwoPages()
+    listing = asyncio.create_task(Informer(api, PODS).run())
+    await asyncio.gather(listing, return_exceptions=True)
+    assert listing.cancelled()
+    assert api.ended
 
 
 async def test_later_list_changes_nothing_before_it_is_complete(server, running):
