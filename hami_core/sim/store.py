@@ -55,13 +55,16 @@ class Store:
         self.version = 1
         self.floor = 1
         """Watches from a version below this one get 410."""
-        self._load()
+        snapshot = self._load()
         self._journal: BinaryIO = path.open("ab", buffering=0)
-        self._compact_at = max(_COMPACT_BYTES, 2 * self._journal.tell())
+        self._compact_at = max(_COMPACT_BYTES, 2 * snapshot)
 
-    def _load(self) -> None:
-        """Replays the journal: a snapshot up to a line with only a version, events after it."""
-        good = 0
+    def _load(self) -> int:
+        """Replays the journal: a snapshot up to a line with only a version, events after it.
+
+        Returns the size of the snapshot in bytes.
+        """
+        good = snapshot = 0
         for line in self._path.read_bytes().splitlines(keepends=True) if self._path.exists() else ():
             if not line.endswith(b"\n"):
                 os.truncate(self._path, good)  # the process died while writing, so no client got an answer
@@ -72,12 +75,14 @@ class Store:
             if "object" not in record:
                 self.floor = self.version
                 self._events.clear()
+                snapshot = good
                 continue
             resource, obj = BY_PATH[tuple(record["resource"])], record["object"]
             meta = obj["metadata"]
             before = self.get(resource, meta.get("namespace", ""), meta["name"])
             self._put(resource, record["type"], obj)
             self._events.append(Event(record["version"], record["type"], resource, obj, before))
+        return snapshot
 
     def _compact(self) -> BinaryIO:
         """Rewrites the journal as a snapshot of the objects, and opens it for appending."""
