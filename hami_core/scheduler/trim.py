@@ -5,7 +5,7 @@ Kept whole, 20,000 running pods of 5 kB and 5,000 nodes of 11 kB would take 140 
 
 from __future__ import annotations
 
-import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from hami_core.kube.objects import (
@@ -30,6 +30,8 @@ LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation with the whole manifest of an object, which kubectl writes for itself."""
 _RUNNING: Final = ContainerState(running=StateRunning())
 _WAITING: Final = ContainerState()
+_shared_text = lru_cache(maxsize=4096)(str)
+"""Returns the equal text seen before, if it was seen lately. From Python 3.12, ``sys.intern`` keeps texts for ever."""
 
 
 def foreign_pod(pod: Pod) -> Pod:
@@ -68,7 +70,7 @@ def bound_pod(pod: Pod, resources: Collection[str]) -> Pod:
 
 
 def node(node: Node) -> Node:
-    """A node without its conditions and versions. Nodes share the texts of their labels."""
+    """A node without its conditions and its ``nodeInfo``. Nodes share the texts of their labels."""
     meta, status = node.metadata, node.status
     same = status.allocatable == status.capacity
     return Node(
@@ -77,7 +79,7 @@ def node(node: Node) -> Node:
             uid=meta.uid,
             resource_version=meta.resource_version,
             annotations=meta.annotations,
-            labels={sys.intern(key): sys.intern(value) for key, value in meta.labels.items()},
+            labels={_shared_text(key): _shared_text(value) for key, value in meta.labels.items()},
         ),
         spec=node.spec,
         status=NodeStatus(capacity=status.capacity, allocatable=status.capacity if same else status.allocatable),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -34,6 +34,8 @@ _Amount = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
 _Text = Annotated[str, msgspec.Meta(max_length=253)]
 _Slices = Annotated[int, msgspec.Meta(ge=0, le=1024)]
+_shared_type = lru_cache(maxsize=512)(str)
+"""Returns the equal text seen before, if it was seen lately. From Python 3.12, ``sys.intern`` keeps texts for ever."""
 _CSV_UNSAFE = re.compile(r"[,:]")
 
 
@@ -127,7 +129,7 @@ def _device(entry: _Device, family: str, key: str, position: int) -> Device:
         slots=entry.count,
         memory_mib=entry.devmem,
         cores=entry.devcore,
-        type=sys.intern(entry.type),
+        type=_shared_type(entry.type),
         family=family,
         numa=max(entry.numa, 0),
         mode=entry.mode,
