@@ -42,6 +42,8 @@ ROOM = NODES * CARDS * CARD_MIB // POD_MIB
 """Pods that fit on the cluster."""
 CLIENTS, PODS_EACH = 12, 3
 """Together the clients want four pods more than fit."""
+LATE_WRITES = 1
+"""Most late writes of paused leaders in a test. The moment in which one can happen is too short to be met twice."""
 CALL_LIMIT = aiohttp.ClientTimeout(total=3)
 
 FASTER = """
@@ -61,10 +63,17 @@ class Observer:
         """UID of a live pod → its node and allocation."""
         self.times_bound = 0
         self.late_writes = 0
-        """Binds that made a card give more than it has: a paused leader wrote after its successor had begun."""
+        """Binds that made a card give more than it has because a paused leader wrote after its successor had begun.
+
+        Either the paused leader's Bind overbooks the card, or its successor's does, which had not seen that Bind.
+        """
         self.first_bind: dict[int, float] = {}
         """Epoch → monotonic time of its first Bind."""
         self._given: dict[str, list[int]] = {}
+        self._epochs: dict[str, dict[str, int]] = {}
+        """Card → UID of each pod on it → epoch of the leader that bound the pod."""
+        self._overbooked: set[str] = set()
+        """Cards that a late write overbooked."""
 
     async def run(self, api: Api) -> None:
         """Follow the pods until cancelled."""
@@ -72,14 +81,16 @@ class Observer:
             async for line in stream.content:
                 event = orjson.loads(line)
                 if event["type"] in {"ADDED", "MODIFIED", "DELETED"}:
-                    self._see(event["type"], event["object"])
+                    self.see(event["type"], event["object"])
 
-    def _see(self, kind: str, found: dict[str, Any]) -> None:
+    def see(self, kind: str, found: dict[str, Any]) -> None:
+        """Count one event of the watch."""
         uid, annotations = found["metadata"]["uid"], found["metadata"].get("annotations", {})
         known = self.bound.get(uid)
         if kind == "DELETED":
             if known is not None:
-                self._count(self.bound.pop(uid)[1], -1)
+                for card in self._count(self.bound.pop(uid)[1], -1):
+                    self._epochs[card].pop(uid)
             return
         where = found["spec"].get("nodeName", ""), annotations.get(ALLOCATED, "")
         if known is not None:
@@ -89,24 +100,31 @@ class Observer:
             self.bound[uid] = where
             epoch = epoch_of(annotations[keys.SIGNATURE])
             self.first_bind.setdefault(epoch, time.monotonic())
-            if not self._count(where[1], 1):
-                assert epoch < max(self.first_bind), f"the leader gave a card more than it has: {where[1]}"
-                self.late_writes += 1
+            cards = self._count(where[1], 1)
+            for card in cards:
+                self._epochs.setdefault(card, {})[uid] = epoch
+            overbooked = {card for card in cards if not _within_card(self._given[card])}
+            for card in overbooked:
+                oldest = min(self._epochs[card].values())
+                assert oldest < max(self.first_bind), f"the leader gave a card more than it has: {where[1]}"
+            self.late_writes += bool(overbooked)
+            self._overbooked |= overbooked
 
-    def _count(self, allocation: str, sign: int) -> bool:
-        """Count an allocation. Returns whether its cards have enough for all pods on them."""
-        enough = True
+    def _count(self, allocation: str, sign: int) -> set[str]:
+        """Count an allocation. Returns its cards."""
+        cards = set()
         for container in decode_pod_devices(allocation, key=ALLOCATED, family="ACME"):
             for piece in container:
                 given = self._given.setdefault(piece.device_id, [0, 0, 0])
                 for at, amount in enumerate((piece.memory_mib, piece.cores, 1)):
                     given[at] += sign * amount
-                enough &= _within_card(given)
-        return enough
+                cards.add(piece.device_id)
+        return cards
 
     def check(self) -> None:
-        """Check that no card has given more than it has now."""
-        assert all(map(_within_card, self._given.values())), self._given
+        """Check that no card has given more than it has now, except those that a late write overbooked."""
+        over = {card: given for card, given in self._given.items() if not _within_card(given)}
+        assert over.keys() <= self._overbooked, over
 
 
 def _within_card(given: list[int]) -> bool:
@@ -246,8 +264,7 @@ class Pair:
                 await asyncio.sleep(0.05)
             for task in tasks:
                 task.cancel()
-        if not self.observer.late_writes:
-            self.observer.check()
+        self.observer.check()
         return changes
 
 
@@ -306,12 +323,37 @@ async def pair(folder: Path, rng: random.Random, more: str = "") -> AsyncIterato
         yield Pair(api, KubeScheduler(api), replicas, ports, rng)
 
 
+def _bound(uid: str, epoch: int) -> dict[str, Any]:
+    """A pod that takes more than half of a card, bound by the leader of an epoch."""
+    annotations = {ALLOCATED: "n0-0,ACME,6000,10:;", keys.SIGNATURE: f"v1:{epoch}:{'0' * 16}:{'A' * 86}"}
+    return {"metadata": {"uid": uid, "annotations": annotations}, "spec": {"nodeName": "n0"}}
+
+
+@pytest.mark.parametrize("epochs", [(2, 1), (1, 2)], ids=["it overbooks", "its successor had not seen it"])
+def test_observer_allows_a_late_write(epochs):
+    seen = Observer()
+    seen.first_bind = {1: 0.0, 2: 1.0}
+    for number, epoch in enumerate(epochs):
+        seen.see("ADDED", _bound(str(number), epoch))
+    assert seen.late_writes == 1
+    seen.check()
+    seen.see("DELETED", _bound("0", epochs[0]))
+    seen.check()
+
+
+def test_observer_refuses_an_overbooking_leader():
+    seen = Observer()
+    seen.see("ADDED", _bound("a", 2))
+    with pytest.raises(AssertionError, match="the leader gave a card more than it has"):
+        seen.see("ADDED", _bound("b", 2))
+
+
 async def test_leader_is_killed_paused_and_ended_under_load(tmp_path):
     kinds = ("killed", "paused", "ended")
     async with pair(tmp_path, random.Random(7), FASTER) as two:
         changes = await two.run(kinds, lease_s=4, renew_s=0.3, expiring=cycle([False]))
     assert len(changes) == len(kinds)
-    assert two.observer.late_writes <= kinds.count("paused"), "the moment is too short to be met twice"
+    assert two.observer.late_writes <= LATE_WRITES
 
 
 @pytest.mark.soak
@@ -329,4 +371,4 @@ async def test_leader_changes_for_long_under_load(tmp_path):
     seen = two.observer
     print(f"{two.created} pods, bound {seen.times_bound} times, {seen.late_writes} late writes", flush=True)
     assert two.created >= 2000
-    assert seen.late_writes <= 1, "the moment is too short to be met twice"
+    assert seen.late_writes <= LATE_WRITES
