@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
 import sys
+import weakref
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
 
 from hami_core.http.tls import ensure_self_signed
+from hami_core.scheduler.process import load_without_gc
 from hami_core.sim.cluster import Cluster
 from hami_core.tests.scheduler.vendor import ALLOCATED, node, pod
 from hami_core.wire import keys
@@ -99,6 +103,28 @@ async def ready(session: aiohttp.ClientSession, address: str) -> None:
             if response.status == 200:
                 return
         await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("sync_s", [1, 3600])
+async def test_garbage_of_a_slow_first_sync_is_collected(sync_s):
+    class Garbage:
+        pass
+
+    async def synced():
+        nonlocal now
+        now += sync_s
+        cycle = Garbage()
+        cycle.itself = cycle
+        left.append(weakref.ref(cycle))
+
+    now, left = 0.0, []
+    try:
+        await load_without_gc(SimpleNamespace(synced=synced), lambda: now)
+        assert gc.isenabled()
+        gc.collect()
+        assert (left[0]() is None) == (sync_s > 60)
+    finally:
+        gc.unfreeze()
 
 
 KUBECONFIG = """
