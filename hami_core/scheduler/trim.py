@@ -58,13 +58,13 @@ def bound_pod(pod: Pod, resources: Collection[str]) -> Pod:
         spec=PodSpec(
             node_name=spec.node_name,
             scheduler_name=spec.scheduler_name,
-            containers_=[_container(one, resources) for one in spec.containers],
-            init_containers_=[_container(one, resources) for one in spec.init_containers] or None,
+            containers_=[container(one, resources) for one in spec.containers],
+            init_containers_=[container(one, resources) for one in spec.init_containers] or None,
         ),
         status=PodStatus(
             phase=status.phase,
-            init_container_statuses=[_container_status(one) for one in status.init_container_statuses],
-            container_statuses=[_container_status(one) for one in status.container_statuses],
+            init_container_statuses=[container_status(one) for one in status.init_container_statuses],
+            container_statuses=[container_status(one) for one in status.container_statuses],
         ),
     )
 
@@ -97,18 +97,20 @@ def _identity(meta: ObjectMeta, annotations: dict[str, str]) -> ObjectMeta:
     )
 
 
-def _container(container: Container, resources: Collection[str]) -> Container:
-    limits = _of(container.resources.limits, resources)
-    requests = _of(container.resources.requests, resources)
+def container(whole: Container, resources: Collection[str]) -> Container:
+    """A container's name, restart policy, and amounts of these resources."""
+    limits = _of(whole.resources.limits, resources)
+    requests = _of(whole.resources.requests, resources)
     kept = ResourceRequirements(limits=limits, requests=limits if requests == limits else requests)
-    return Container(name=container.name, resources=kept, restart_policy=container.restart_policy)
+    return Container(name=whole.name, resources=kept, restart_policy=whole.restart_policy)
 
 
 def _of(amounts: Mapping[str, str | int | float], resources: Collection[str]) -> dict[str, str | int | float]:
     return {name: amount for name, amount in amounts.items() if name in resources}
 
 
-def _container_status(status: ContainerStatus) -> ContainerStatus:
+def container_status(status: ContainerStatus) -> ContainerStatus:
+    """A container's status without times and reasons."""
     return ContainerStatus(
         name=status.name,
         restart_count=status.restart_count,

@@ -17,9 +17,6 @@ from hami_core.errors import ConfigError
 from hami_core.kube.decode import page
 from hami_core.kube.informer import PAGE
 from hami_core.kube.objects import (
-    Container,
-    ContainerState,
-    ContainerStatus,
     Node,
     NodeSpec,
     NodeStatus,
@@ -28,14 +25,11 @@ from hami_core.kube.objects import (
     PodSpec,
     PodStatus,
     ResourceQuota,
-    ResourceRequirements,
-    StateRunning,
-    StateTerminated,
 )
 from hami_core.kube.port import ApiError
 from hami_core.placement.quota_spec import Fault
 from hami_core.policies import PolicyDefaults
-from hami_core.scheduler import pods
+from hami_core.scheduler import pods, trim
 from hami_core.simulate.world import KINDS, SIMULATED, Unreadable, cluster_of
 
 if TYPE_CHECKING:
@@ -48,7 +42,6 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 2 << 30
 """Size limit of a snapshot."""
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _LISTED: Final = "list the nodes, pods and ResourceQuotas with: kubectl get nodes,pods,resourcequotas -A -o json"
 
 
@@ -265,7 +258,7 @@ def _smaller(item: Any, names: set[str], keys: frozenset[str]) -> Node | Pod | R
     """The parts of an object that the simulation needs; None: it needs none."""
     meta = item.metadata
     if isinstance(item, Node):
-        notes = {key: value for key, value in meta.annotations.items() if key != _LAST_APPLIED}
+        notes = {key: value for key, value in meta.annotations.items() if key != trim.LAST_APPLIED}
         kept = ObjectMeta(name=meta.name, uid=meta.uid, annotations=notes, labels=meta.labels)
         status = NodeStatus(capacity=item.status.capacity, allocatable=item.status.allocatable)
         return Node(metadata=kept, spec=NodeSpec(unschedulable=item.spec.unschedulable), status=status)
@@ -279,14 +272,14 @@ def _smaller(item: Any, names: set[str], keys: frozenset[str]) -> Node | Pod | R
 def _smaller_pod(pod: Pod, names: set[str], keys: frozenset[str]) -> Pod | None:
     meta, spec = pod.metadata, pod.spec
     notes = {key: value for key, value in meta.annotations.items() if key in keys or key.startswith("hami.io/")}
-    app, init = _smaller_containers(spec.containers, names), _smaller_containers(spec.init_containers, names)
+    app, init = ([trim.container(one, names) for one in some] for some in (spec.containers, spec.init_containers))
     asks = any(c.resources.limits or c.resources.requests for c in (*app, *init))
     if not asks and keys.isdisjoint(notes):
         return None
     status = PodStatus(
         phase=pod.status.phase,
-        init_container_statuses=[_smaller_status(one) for one in pod.status.init_container_statuses],
-        container_statuses=[_smaller_status(one) for one in pod.status.container_statuses],
+        init_container_statuses=[trim.container_status(one) for one in pod.status.init_container_statuses],
+        container_statuses=[trim.container_status(one) for one in pod.status.container_statuses],
     )
     return Pod(
         metadata=ObjectMeta(
@@ -305,35 +298,4 @@ def _smaller_pod(pod: Pod, names: set[str], keys: frozenset[str]) -> Pod | None:
             scheduling_gates=spec.scheduling_gates,
         ),
         status=status,
-    )
-
-
-def _smaller_containers(containers: Sequence[Container], names: set[str]) -> list[Container]:
-    return [
-        Container(
-            name=one.name,
-            restart_policy=one.restart_policy,
-            resources=ResourceRequirements(
-                limits={name: amount for name, amount in one.resources.limits.items() if name in names},
-                requests={name: amount for name, amount in one.resources.requests.items() if name in names},
-            ),
-        )
-        for one in containers
-    ]
-
-
-def _smaller_status(status: ContainerStatus) -> ContainerStatus:
-    return ContainerStatus(
-        name=status.name,
-        restart_count=status.restart_count,
-        state=_smaller_state(status.state),
-        last_state=_smaller_state(status.last_state),
-    )
-
-
-def _smaller_state(state: ContainerState) -> ContainerState:
-    ended = state.terminated
-    return ContainerState(
-        running=StateRunning() if state.running is not None else None,
-        terminated=StateTerminated(exit_code=ended.exit_code) if ended is not None else None,
     )
