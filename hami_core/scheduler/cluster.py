@@ -93,7 +93,7 @@ class Cluster:
         self._keyring = keyring or Keyring()
         selector = ",".join(f"{key}={value}" for key, value in (node_labels or {}).items())
         self.nodes = Informer(api, NODES, label_selector=selector, trim=trim.node)
-        self.pods = Informer(api, PODS, trim=self._trim)
+        self.pods = Informer(api, PODS, trim=self.trimmed)
         self.quotas = Informer(api, RESOURCE_QUOTAS)
         self.informers: tuple[Informer[Node], Informer[Pod], Informer[ResourceQuota]] = (
             self.nodes,
@@ -275,7 +275,7 @@ class Cluster:
 
     # --- pods
 
-    def _trim(self, pod: Pod) -> Pod:
+    def trimmed(self, pod: Pod) -> Pod:
         """Keep waiting pods that concern us whole, and the parts of other pods that are read again."""
         annotations = pod.metadata.annotations
         if not self._allocated.isdisjoint(annotations) or self.asks(pod) or pods.first_asked(pod, self._unserved):

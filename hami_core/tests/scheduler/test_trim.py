@@ -8,9 +8,15 @@ import msgspec
 import pytest
 
 from hami_core import Family, Resources
+from hami_core.errors import HamiError
 from hami_core.kube.objects import Node, Pod
+from hami_core.model import PodRequest
+from hami_core.plugins import load
+from hami_core.policies import PolicyDefaults
 from hami_core.scheduler import pods, trim
+from hami_core.scheduler.cluster import Cluster
 from hami_core.wire import keys
+from hami_core.wire.signature import statement_of
 
 ACME = Family("ACME", Resources("acme.example/npu", memory="acme.example/mem"), "hami.io/acme-devices-allocated")
 FAMILIES = {"ACME": ACME}
@@ -47,6 +53,50 @@ def test_bound_pod_is_read_alike_trimmed_and_whole(allocated, restart_policy):
         assert pods.holding_of(kept, FAMILIES) == pods.holding_of(whole, FAMILIES)
         assert pods.is_init_done(kept) == pods.is_init_done(whole)
         assert (kept.key, kept.uid, kept.metadata.resource_version) == (whole.key, "u", "7")
+
+
+LOADED = load({}, side="scheduler")
+
+
+def asking(family: Family, amounts: dict[str, str], *, init: bool) -> Pod:
+    """A bound pod that asks for devices. Its annotations hold every key of the family."""
+    limits = amounts | {"cpu": "4"}
+    container = {"env": [{"name": "A", "value": "x" * 1000}], "resources": {"limits": limits, "requests": limits}}
+    spec = {"nodeName": "n1", "containers": [{"name": "a", **container}]}
+    spec["initContainers"] = [{"name": "b", **container}] if init else []
+    keys_of_lists = (family.allocated_key, family.to_allocate_key, family.kept_key)
+    annotations = {keys.NODE: "n1", keys.DEVICE_POLICY: "mutex", trim.LAST_APPLIED: "{}"}
+    annotations |= {key: f"n1-0,{family.word},10,10:;" for key in keys_of_lists if key}
+    annotations |= {pair.use: "GPU-1" for pair in (*family.uuid_selectors, *family.type_selectors)}
+    meta = {"name": "p", "namespace": "d", "uid": "u", "labels": {"a": "b"}, "annotations": annotations}
+    return msgspec.convert({"metadata": meta, "spec": spec, "status": {"phase": "Running"}}, Pod)
+
+
+def answer(cluster: Cluster, pod: Pod) -> PodRequest | str:
+    """The pod's request, or why it is invalid."""
+    try:
+        return cluster.request_of(pod)
+    except HamiError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("word", sorted(LOADED.families))
+def test_bound_pod_of_each_installed_vendor_is_read_alike(word):
+    family = LOADED.families[word]
+    cluster, families = Cluster(None, LOADED, PolicyDefaults()), LOADED.families.values()
+    count = {family.resources.count: "1"}
+    more = {name: "10" for name in (family.resources.memory, family.resources.cores) if name}
+    answers = []
+    for amounts, init in product((count, count | more), (False, True)):
+        whole = asking(family, amounts, init=init)
+        kept = cluster.trimmed(whole)
+        assert kept != whole
+        assert cluster.trimmed(kept) == kept
+        answers.append(answer(cluster, kept))
+        assert answers[-1] == answer(cluster, whole)
+        of_kept, of_whole = (statement_of(pod.uid, pod.metadata.annotations, families) for pod in (kept, whole))
+        assert of_kept == of_whole
+    assert any(isinstance(found, PodRequest) and word in found.families for found in answers), answers
 
 
 def test_bound_pod_keeps_its_end_and_its_deletion():
