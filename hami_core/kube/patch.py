@@ -66,7 +66,7 @@ def diff(before: Json, after: Json, path: str = "") -> list[dict[str, Json]]:
     """JSON-patch operations that turn ``before`` into ``after``.
 
     Maps are compared key by key. Lists are compared element by element, and new elements are appended; a list that
-    became shorter is replaced. Any other changed value is replaced. Parts that both share are not looked into.
+    became shorter is replaced. Any other changed value is replaced. `diff` skips an object that is the same in both.
     """
     if before is after:
         return []

@@ -226,9 +226,10 @@ class Webhook:
 
 
 def writable(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a pod document in which `Webhook` may change what it changes: containers, spec and metadata.
+    """A copy of the parts of a pod document that `Webhook` writes: containers, spec and metadata.
 
-    Both share everything below, and `diff` skips it. A deep copy of a pod of 5 kB takes as long as the whole review.
+    The copy shares all other parts with the original, and `diff` skips shared parts. A deep copy of a pod of 5 kB takes
+    as long as the whole review.
     """
     spec = {**document["spec"]}
     for field in ("initContainers", "containers", "ephemeralContainers"):
