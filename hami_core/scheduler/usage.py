@@ -7,11 +7,12 @@ different moments.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from hami_core import clock
 from hami_core.http.serve import Response, Route, text
 from hami_core.http.token import guarded, no_token
 from hami_core.placement.pod_usage import uses
@@ -19,6 +20,7 @@ from hami_core.scheduler.pace import PIECE_S, Pace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
+    from datetime import datetime
 
     from hami_core.http.serve import Request
     from hami_core.inventory import Inventory
@@ -133,7 +135,7 @@ def usage_route(
     is_synced: Callable[[], bool],
     token: Callable[[], str] = no_token,
     *,
-    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    now: Callable[[], datetime] = clock.now,
     piece_s: float = PIECE_S,
 ) -> Route:
     """The route. The query ``node=NAME``, which may be repeated, asks for these nodes only.

@@ -148,6 +148,12 @@ async def test_a_failed_allocate_costs_its_own_pod_only(short_folder):
         assert plugin.parts[-1].card == plugin.cards[0]
 
 
+async def is_closed(stage: ForeignStage, pod: dict[str, Any]) -> bool:
+    """Whether the scheduler has seen that the plugin is away."""
+    async with stage.session.post(f"{stage.metrics_url}/explain", json=pod) as answer:
+        return "the kubelet offers no" in await answer.text()
+
+
 @pytest.mark.parametrize("mode", ["sgpu", "native"])
 async def test_no_pods_come_while_the_plugin_is_away(short_folder, mode):
     """The register stays when the plugin stops. The kubelet then offers no devices."""
@@ -156,6 +162,7 @@ async def test_no_pods_come_while_the_plugin_is_away(short_folder, mode):
         async with running(stage, plugin):
             await stage.submit(sleeper("first", limits))
             await stage.wait_running("first")
+        await until(lambda: is_closed(stage, sleeper("asks", limits)))
         await refused(stage, sleeper("waits", limits), "CardNotHealth")
         assert any("the kubelet offers no" in text for text in await stage.events("waits"))
         async with running(stage, plugin):

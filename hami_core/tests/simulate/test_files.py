@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -284,6 +285,9 @@ def test_interrupt_ends_the_command_without_a_traceback(tmp_path):
     os.mkfifo(tmp_path / "w.jsonl")
     process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with process, (tmp_path / "w.jsonl").open("w"):  # opens once the command reads, and holds it there
-        process.send_signal(signal.SIGINT)
+        while process.poll() is None:  # a signal right before the command waits for the pipe does not wake it
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)
         out, err = process.communicate()
     assert (process.returncode, out, err.strip()) == (1, "", "Aborted!")
