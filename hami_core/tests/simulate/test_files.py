@@ -280,7 +280,10 @@ def test_missing_library_names_the_extra_before_the_work(simulate, monkeypatch):
 
 def test_interrupt_ends_the_command_without_a_traceback(tmp_path):
     (tmp_path / "c.yaml").write_text(f"nodes: [{ROW % ''}]")
-    argv = [sys.executable, "-c", "from hami_core.cli.main import main; main()", "simulate", "c.yaml", "w.jsonl"]
+    # a shell starts jobs in the background, and what they start, with this signal ignored
+    program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program += "; from hami_core.cli.main import main; main()"
+    argv = [sys.executable, "-c", program, "simulate", "c.yaml", "w.jsonl"]
     # Python reads the workload through a pipe, so the test knows when the command is at work
     os.mkfifo(tmp_path / "w.jsonl")
     process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
