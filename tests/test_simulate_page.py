@@ -1,4 +1,4 @@
-"""The examples of docs/reference/simulate.md print what the page shows, but for the time that Filter takes."""
+"""The examples of docs/reference/simulate.md print what the page shows, except the time that Filter takes."""
 
 from __future__ import annotations
 

@@ -381,11 +381,11 @@ class Inventory:
 
     def held_on(self, uid: str) -> str:
         """The node with the pod's hold; empty: it has none."""
-        entry = self._ledger.holds.get(uid)
-        return "" if entry is None else entry.booking.allocation.node
+        held = self.held(uid)
+        return "" if held is None else held.allocation.node
 
     def held(self, uid: str) -> Booking | None:
-        """What is held for a pod; None: nothing is."""
+        """The placement that is held for a pod between Filter and Bind; None: there is none."""
         entry = self._ledger.holds.get(uid)
         return None if entry is None else entry.booking
 

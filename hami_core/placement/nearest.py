@@ -30,7 +30,7 @@ MAX_DEVICES: Final = 16
 
 
 class ChangeKind(IntEnum):
-    """Who has to act; the first kinds are the nearest misses."""
+    """The kinds of changes, by who has to act. The first kinds are the nearest misses."""
 
     LIMITS = 0
     """The pod's author asks for less."""
@@ -56,7 +56,7 @@ class Change:
     """One change after which the pod fits on the node.
 
     Attributes:
-        kind: Who has to act.
+        kind: Its kind.
         text: The change in words, such as ``with nvidia.com/gpumem ≤ 8192``. Pods appear by UID.
         size: How large the change is, from 0; only comparable within a kind.
         container: The container whose limits change.
@@ -307,27 +307,27 @@ class _Search:
     # --- what an administrator can do
 
     def offers(self) -> Iterator[Change | None]:
-        """With devices that are cordoned, or not healthy, or both."""
-        cordoned = [usage for usage in self._devices if usage.device.cordoned]
-        broken = [usage for usage in self._devices if not usage.device.healthy]
-        closed = [usage for usage in self._devices if usage in cordoned or usage in broken]
-        found = False
+        """With devices that are cordoned, or not healthy, or, if neither is enough, both."""
+        cordoned = [usage for usage in self._devices if usage.device.cordoned and usage.device.healthy]
+        broken = [usage for usage in self._devices if not usage.device.healthy and not usage.device.cordoned]
+        closed = [usage for usage in self._devices if usage.device.cordoned or not usage.device.healthy]
+        enough = False
         for kind, word, group in (
-            (ChangeKind.CORDON, "not cordoned", [usage for usage in cordoned if usage not in broken]),
-            (ChangeKind.HEALTH, "healthy", [usage for usage in broken if usage not in cordoned]),
-            (ChangeKind.HEALTH, "healthy and not cordoned", closed if cordoned and broken else []),
+            (ChangeKind.CORDON, "not cordoned", cordoned),
+            (ChangeKind.HEALTH, "healthy", broken),
         ):
-            alone = [] if len(group) < 2 or group is closed else [(usage,) for usage in group[:MAX_DEVICES]]
-            for devices in (*alone, *([tuple(group)] if group and not (found and group is closed) else [])):
-                ids = tuple(usage.device.id for usage in devices)
-                uncordoned = ids if "cordoned" in word else ()
-                healed = ids if word.startswith("healthy") else ()
-                placed = self._miss.place(self._miss.request, uncordoned=uncordoned, healed=healed)
-                if isinstance(placed, Allocation):
-                    found = True
+            alone = [(usage,) for usage in group[:MAX_DEVICES]]
+            for devices in (*alone, *([tuple(group)] if len(group) > 1 else [])):
+                ids = _ids(devices)
+                if self._fits(uncordoned=ids) if kind is ChangeKind.CORDON else self._fits(healed=ids):
+                    enough = True
                     yield Change(kind, f"if {_cards(devices)} were {word}", len(ids), devices=ids)
                     break
                 yield None
+        ids = _ids(closed)
+        if not enough and len(closed) > max(len(cordoned), len(broken)) and self._fits(uncordoned=ids, healed=ids):
+            text = f"if {_cards(closed)} were healthy and not cordoned"
+            yield Change(ChangeKind.HEALTH, text, len(ids), devices=ids)
 
     def quota(self) -> Iterator[Change]:
         """With a larger quota."""
@@ -358,13 +358,27 @@ class _Search:
             yield None
         yield _ended(tuple(ended))
 
-    def _fits(self, *, without: Collection[str] = (), quota: bool = True) -> bool:
-        return isinstance(self._miss.place(self._miss.request, without=without, quota=quota), Allocation)
+    def _fits(
+        self,
+        *,
+        without: Collection[str] = (),
+        uncordoned: Collection[str] = (),
+        healed: Collection[str] = (),
+        quota: bool = True,
+    ) -> bool:
+        placed = self._miss.place(
+            self._miss.request, without=without, uncordoned=uncordoned, healed=healed, quota=quota
+        )
+        return isinstance(placed, Allocation)
 
 
 def _ended(pods: tuple[str, ...]) -> Change:
     shown = f"pod {pods[0]} has" if len(pods) == 1 else f"pods {', '.join(pods)} have"
     return Change(ChangeKind.PODS, f"when {shown} ended", len(pods), pods=pods)
+
+
+def _ids(group: Sequence[DeviceUsage]) -> tuple[str, ...]:
+    return tuple(usage.device.id for usage in group)
 
 
 def _cards(group: Sequence[DeviceUsage]) -> str:

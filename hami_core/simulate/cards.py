@@ -121,7 +121,7 @@ class Cards:
 
 
 class Free:
-    """What is free on the cards of one node or of all nodes.
+    """The free amounts on the cards of one node or of all nodes.
 
     Args:
         cards: The cards.

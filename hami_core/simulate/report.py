@@ -103,7 +103,7 @@ def show_unreadable(found: Iterable[Unreadable], console: Console) -> None:
 
 
 def about(workload: Workload, *, nodes: int, cards: int, memory_mib: int) -> str:
-    """What is simulated, in one line."""
+    """The size of the cluster and of the workload, in one line."""
     span = workload.arrival_s[-1] - workload.arrival_s[0] if len(workload) else 0.0
     return (
         f"{_counted(nodes, 'node')}, {_counted(cards, 'card')}, {memory_mib} MiB; {_counted(len(workload), 'pod')} of"

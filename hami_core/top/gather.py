@@ -133,7 +133,7 @@ class Gatherer:
         self._names, self._names_at, self._looked_up = await self._reach.names(busy), self._clock(), uids
 
     def snapshot(self) -> Snapshot:
-        """What is known now."""
+        """The answers at hand."""
         problems = [text for text in self._problems.values() if text]
         silent = sorted(node for node, agents in self._agents.items() if agents.state == "silent")
         if silent:

@@ -25,7 +25,7 @@ KEYS: Final = ("node", "model", "namespace", "pod")
 
 @dataclass(frozen=True, slots=True)
 class NodeAgents:
-    """What is known of a node's agents.
+    """The state and the values of a node's agents.
 
     Attributes:
         state: Whether they answered last time. ``none``: no agent runs there.
@@ -86,12 +86,12 @@ class Snapshot:
         return self.agents.get(node, NOT_ASKED)
 
     def of_card(self, node: str, device: str) -> Measured:
-        """What was measured of a card."""
+        """The measured values of a card."""
         sample = self.agent(node).sample
         return UNKNOWN if sample is None else sample.cards.get(device, UNKNOWN)
 
     def of_slice(self, node: str, device: str, piece: SliceUse) -> Measured:
-        """What was measured of a slice."""
+        """The measured values of a slice."""
         sample = self.agent(node).sample
         return UNKNOWN if sample is None else sample.slices.get((piece.pod, piece.container, device), UNKNOWN)
 

@@ -26,7 +26,7 @@ NAMES: Final = (CARD_MEMORY, CARD_CORES, SLICE_MEMORY, SLICE_LIMIT, SLICE_CORES,
 
 @dataclass(slots=True)
 class Measured:
-    """What was measured of a card or a slice; None: nothing was.
+    """The measured values of a card or a slice; None: not measured.
 
     Attributes:
         memory_bytes: Memory in use.
