@@ -70,7 +70,7 @@ def stage(kernel: float, limit: int) -> Iterator[tuple[Path, dict[str, dict[str,
             state.set_launch_time(kernel)
             uuid = state.devices[0].uuid
         program = folder / "launch"
-        include = f"-I{HERE.parent / 'include'}"
+        include = f"-I{HERE.parent / 'src'}"
         subprocess.run(
             ["gcc", "-std=gnu11", "-O2", include, str(HERE / "launch.c"), "-o", str(program), "-ldl"], check=True
         )

@@ -47,7 +47,7 @@ def container(root: Path, state: Path) -> None:
 def build(folder: Path) -> Path:
     """Compiles cost.c."""
     program = folder / "cost"
-    include = f"-I{HERE.parent / 'include'}"
+    include = f"-I{HERE.parent / 'src'}"
     command = ["gcc", "-std=gnu11", "-O2", include, str(HERE / "cost.c"), "-o", str(program), "-ldl", "-lpthread"]
     subprocess.run(command, check=True)
     return program

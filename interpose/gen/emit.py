@@ -225,7 +225,7 @@ def policy_header(hooks: list[Hook]) -> str:
 
 def hook_source(hooks: list[Hook]) -> str:
     """Returns the wrappers and the table of names."""
-    lines = [NOTE, '#include "hami/hook.h"\n#include "hami/kinds.h"\n#include "hami/policy.h"\n\n']
+    lines = [NOTE, '#include "doors/hook.h"\n#include "kinds.h"\n#include "policy.h"\n\n']
     for hook in hooks:
         s = hook.symbol
         arguments = ", ".join([f"HAMI_{s.name}", *([s.names] if s.names else [])])

@@ -1,7 +1,7 @@
 /* Made by gen/emit.py from spec/; do not edit. */
-#include "hami/hook.h"
-#include "hami/kinds.h"
-#include "hami/policy.h"
+#include "doors/hook.h"
+#include "kinds.h"
+#include "policy.h"
 
 HAMI_EXPORT int32_t cuArray3DCreate(void *pHandle, void *pAllocateArray);
 int32_t cuArray3DCreate(void *pHandle, void *pAllocateArray) {

@@ -1,17 +1,17 @@
 /* The one place that knows every part. */
-#include "hami/events.h"
+#include "events.h"
 
-#include "hami/account.h"
-#include "hami/charge.h"
-#include "hami/compute.h"
-#include "hami/context.h"
-#include "hami/fault.h"
-#include "hami/graph.h"
-#include "hami/guest.h"
-#include "hami/parts.h"
-#include "hami/pool.h"
-#include "hami/process.h"
-#include "hami/shared.h"
+#include "compute/compute.h"
+#include "fault.h"
+#include "ledger/guest.h"
+#include "ledger/process.h"
+#include "memory/account.h"
+#include "memory/charge.h"
+#include "memory/context.h"
+#include "memory/graph.h"
+#include "memory/pool.h"
+#include "memory/shared.h"
+#include "parts.h"
 
 void hami_event_forked(void) {
     hami_process_after_fork();

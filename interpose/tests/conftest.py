@@ -33,7 +33,7 @@ SANITIZE = bool(os.environ.get("HAMI_INTERPOSE_SANITIZE"))  # run everything on 
 # qemu-user keeps a record of each page of a mapping: the simulated driver's terabytes would take all memory there is.
 GUEST_ADDRESS_GIB, GUEST_ADDRESS_KIB = 8, 64 << 20
 GUEST_LIBC = Path("/usr/aarch64-linux-gnu")  # where Debian's libc6-arm64-cross lies
-INCLUDES = [f"-I{HERE.parent / folder}" for folder in ("include", "generated")]
+INCLUDES = [f"-I{HERE.parent / folder}" for folder in ("src", "generated")]
 FOR_LINKER = ("-l", "-Wl,", "/")  # a library's path as well
 POOLS = {"HAMI_SIM_POOL_STEP_MIB": "2"}  # the smallest step, so that tests of sums need no large allocations
 RUNTIMES = ("libasan.so", "libubsan.so") if SANITIZE else ()
@@ -503,7 +503,7 @@ def run_c(tmp_path: Path) -> Callable[[str], str]:
 
     def run(text: str) -> str:
         (tmp_path / "program.c").write_text(text)
-        command = ["gcc", "-std=gnu11", f"-I{HERE.parent / 'include'}", str(tmp_path / "program.c"), "-o"]
+        command = ["gcc", "-std=gnu11", f"-I{HERE.parent / 'src'}", str(tmp_path / "program.c"), "-o"]
         subprocess.run([*command, str(tmp_path / "program")], check=True)
         return subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True).stdout
 

@@ -68,7 +68,7 @@ COMPUTE = {
     "estimated": 300_000,
 }
 OFFSETS = (
-    '#include "hami/compute_abi.h"\n#include <stdio.h>\n#define AT(part) printf("%zu ", (size_t)HAMI_COMPUTE_OFFSET + '
+    '#include "compute_abi.h"\n#include <stdio.h>\n#define AT(part) printf("%zu ", (size_t)HAMI_COMPUTE_OFFSET + '
     "offsetof(struct hami_compute, devices) + offsetof(struct hami_compute_device, part));\nint main(void) { "
     + " ".join(f"AT({name})" for name in COMPUTE)
     + ' printf("%zu", (size_t)HAMI_COMPUTE_OFFSET + offsetof(struct hami_compute, agent_beat)); }'

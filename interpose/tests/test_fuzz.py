@@ -110,7 +110,7 @@ TARGETS = {
             30_000,
             256,
             region_seeds,
-            ("checkpoint.c", "ledger.c", "process.c", "shared.c", "compute/balance.c"),
+            ("memory/checkpoint.c", "ledger/ledger.c", "ledger/process.c", "memory/shared.c", "compute/balance.c"),
             PARTIAL,
         ),
         Target("turn", 60_000, 512, turn_seeds),
@@ -169,7 +169,7 @@ def fuzzer(tmp_path, tmp_path_factory):
             pytest.skip(why)
         program = tmp_path / target.name
         files = [tree / "tests/fuzz" / f"{target.name}.c", *(tree / "src" / name for name in target.sources)]
-        command = [compiler, *FLAGS, *SANITIZE, f"-I{tree / 'include'}", f"-I{tree / 'generated'}", *target.link]
+        command = [compiler, *FLAGS, *SANITIZE, f"-I{tree / 'src'}", f"-I{tree / 'generated'}", *target.link]
         done = subprocess.run([*command, *map(str, files), "-o", program], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         memory = Path("/dev/shm")  # thousands of files a second
@@ -193,29 +193,34 @@ def test_no_input_breaks_a_promise(fuzzer, name, times):
 
 
 DEFECTS = {  # target, source, what stands there, what a careless hand would have written
-    "a number wraps": ("limits", "limits.c", "if (found > (UINT64_MAX - digit) / 10) {", "if (false) {"),
-    "a cut UUID": ("limits", "limits.c", "length >= HAMI_UUID_BYTES", "length > HAMI_UUID_BYTES"),
-    "twice the same device": ("limits", "limits.c", "ok = strcmp(", "ok = true || strcmp("),
-    "one device too many": ("limits", "limits.c", "device_count == HAMI_DEVICES", "device_count > HAMI_DEVICES"),
-    "something behind the end": ("limits", "limits.c", " && c.at == c.end", ""),
-    "another block version": ("region", "region.c", "block->version == HAMI_BLOCK_VERSION &&", ""),
-    "a shorter file": ("region", "region.c", " == (off_t)HAMI_REGION_SIZE", " <= (off_t)HAMI_REGION_SIZE"),
-    "a link": ("region", "region.c", "O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK", "O_RDWR | O_CLOEXEC | O_NONBLOCK"),
+    "a number wraps": ("limits", "ledger/limits.c", "if (found > (UINT64_MAX - digit) / 10) {", "if (false) {"),
+    "a cut UUID": ("limits", "ledger/limits.c", "length >= HAMI_UUID_BYTES", "length > HAMI_UUID_BYTES"),
+    "twice the same device": ("limits", "ledger/limits.c", "ok = strcmp(", "ok = true || strcmp("),
+    "one device too many": ("limits", "ledger/limits.c", "device_count == HAMI_DEVICES", "device_count > HAMI_DEVICES"),
+    "something behind the end": ("limits", "ledger/limits.c", " && c.at == c.end", ""),
+    "another block version": ("region", "ledger/region.c", "block->version == HAMI_BLOCK_VERSION &&", ""),
+    "a shorter file": ("region", "ledger/region.c", " == (off_t)HAMI_REGION_SIZE", " <= (off_t)HAMI_REGION_SIZE"),
+    "a link": (
+        "region",
+        "ledger/region.c",
+        "O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK",
+        "O_RDWR | O_CLOEXEC | O_NONBLOCK",
+    ),
     "a sum that wraps": (
         "region",
-        "ledger.c",
+        "ledger/ledger.c",
         "return pages < HAMI_PAGES_MAX ? pages : HAMI_PAGES_MAX;",
         "return pages;",
     ),
     "more slots than there are": (
         "region",
-        "ledger.c",
+        "ledger/ledger.c",
         "number < 0 || number > HAMI_PROCESSES ? HAMI_PROCESSES : (unsigned)number",
         "(unsigned)number & 0xffffff",
     ),
     "words that are not cleared": (
         "region",
-        "ledger.c",
+        "ledger/ledger.c",
         "ledger_store(&block->held[counter][slot], 0);",
         "",
     ),
@@ -240,11 +245,11 @@ DEFECTS = {  # target, source, what stands there, what a careless hand would hav
     "turns to and fro for ever": ("turn", "compute/gate.c", " || s->now - w->turns_began >= TURNS_MOST", ""),
     "more shares than there are": (
         "region",
-        "ledger.c",
+        "ledger/ledger.c",
         "return used < HAMI_SHARES ? used : HAMI_SHARES;",
         "return used;",
     ),
-    "a descriptor left open": ("region", "region.c", "(void)close(low);", ""),
+    "a descriptor left open": ("region", "ledger/region.c", "(void)close(low);", ""),
 }
 
 
@@ -254,7 +259,7 @@ def test_the_promises_are_not_blind(fuzzer, tmp_path, defect):
     """Each of these, put into the source, is found."""
     name, source, right, wrong = DEFECTS[defect]
     tree = tmp_path / "tree"
-    for folder in ("src", "include", "generated", "tests/fuzz"):
+    for folder in ("src", "generated", "tests/fuzz"):
         shutil.copytree(HERE.parent / folder, tree / folder)
     text = (tree / "src" / source).read_text()
     assert text.count(right) == 1, f"{source} has changed: {right}"

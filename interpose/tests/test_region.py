@@ -39,7 +39,7 @@ LAYOUT = {
 
 def layout_program() -> str:
     """A C program that prints place and size of each field, and the sizes of all."""
-    lines = ['#include "hami/compute_abi.h"', "#include <stdio.h>", 'int main(void) { printf("{");']
+    lines = ['#include "compute_abi.h"', "#include <stdio.h>", 'int main(void) { printf("{");']
     for name, fields in LAYOUT.items():
         part, kind = name.split()
         for theirs, ours in (pair.split("=") for pair in fields.split()):
@@ -67,7 +67,7 @@ def test_v1_layout_is_the_vectors(tmp_path, run_c):
 
 
 BLOCK = r"""
-#include "hami/compute_abi.h"
+#include "compute_abi.h"
 #include <stdio.h>
 #define SHOW(name, field) printf("\"%s\": %zu,\n", name, offsetof(struct hami_block, field));
 int main(void) {

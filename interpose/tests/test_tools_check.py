@@ -18,7 +18,7 @@ from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, Mode, encode
 
 MIB = 1 << 20
 BUILD_AT = region.BLOCK_OFFSET + 32 + 40
-HEARTBEAT_NAMES = '#include "hami/compute_abi.h"\n#include <stdio.h>\nint main(void) { printf("%zu", '
+HEARTBEAT_NAMES = '#include "compute_abi.h"\n#include <stdio.h>\nint main(void) { printf("%zu", '
 
 
 def check(environment, *arguments, wrapper=()) -> subprocess.CompletedProcess[str]:

@@ -29,7 +29,7 @@ SLOTS_IN_USE = 2008896  # of the v1 layout
 TOP = [sys.executable, "-m", "hami_interpose", "top"]
 RECORD = {"namespace": "team", "pod": "train-0", "container": "main", "name": "ab" * 16}
 FIGURES_OFFSETS = (
-    '#include "hami/compute_abi.h"\n#include <stdio.h>\n#define AT(part) ((size_t)HAMI_COMPUTE_OFFSET + '
+    '#include "compute_abi.h"\n#include <stdio.h>\n#define AT(part) ((size_t)HAMI_COMPUTE_OFFSET + '
     "offsetof(struct hami_compute, devices) + offsetof(struct hami_compute_device, part))\n"
     'int main(void) { printf("%zu %zu", AT(charged), AT(waited)); }'
 )

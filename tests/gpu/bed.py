@@ -55,8 +55,8 @@ def compile_library(out: Path) -> Path:
     options = ["-fno-builtin", "-fno-stack-protector", "-fno-tree-loop-distribute-patterns", "-ftls-model=initial-exec"]
     linked = [f"-Wl,--version-script={exports}", "-Wl,-Bsymbolic,-z,now,--build-id", "-ldl", "-lpthread"]
     command = ["gcc", "-shared", "-fPIC", "-std=gnu11", "-O3", "-fvisibility=hidden", "-fno-strict-aliasing", *options]
-    command += [f'-DHAMI_BUILD_ID="{"0" * 16}"', "-D_GNU_SOURCE", "-Iinterpose/include", "-Iinterpose/generated"]
-    command += [str(path) for path in sorted((*source.glob("*.[cS]"), *source.glob("compute/*.c")))]
+    command += [f'-DHAMI_BUILD_ID="{"0" * 16}"', "-D_GNU_SOURCE", "-Iinterpose/src", "-Iinterpose/generated"]
+    command += [str(path) for path in sorted(source.rglob("*.[cS]"))]
     command += ["interpose/generated/hooks.c", "-o", str(library), *linked]
     run_compiler(command)
     return library
@@ -294,7 +294,7 @@ class Bed:
             if name == "cost":
                 source = ROOT / "interpose/bench/cost.c"
             out = self.work / name
-            options = ["-std=gnu11", "-O1", "-Iinterpose/include", "-Iinterpose/generated"]
+            options = ["-std=gnu11", "-O1", "-Iinterpose/src", "-Iinterpose/generated"]
             run_compiler(["gcc", *options, str(source), "-o", str(out), "-ldl", "-lpthread"])
             self._programs[name] = out
         return self._programs[name]

@@ -1,4 +1,4 @@
-"""Where things lie in a region: the layout of `interpose/include/hami/abi.h` and `compute_abi.h`."""
+"""Where things lie in a region: the layout of `interpose/src/abi.h` and `compute_abi.h`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Words of a region that its agent reads and writes while the container runs, without reading the rest of it.
 
 HAMi's monitor and a container's processes speak through two words of the v1 layout; a third, in the compute block, says
-that there is somebody to speak with. The layouts are those of `interpose/include/hami/abi.h` and `compute_abi.h`.
+that there is somebody to speak with. The layouts are those of `interpose/src/abi.h` and `compute_abi.h`.
 """
 
 from __future__ import annotations

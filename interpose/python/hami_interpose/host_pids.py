@@ -2,7 +2,7 @@
 
 A process holds a record lock on a byte of its slot's own, beyond the region's end, and the kernel tells whoever has the
 file open which process that is, by its pid in the asker's pid namespace. So one call a slot finds it, and nobody has to
-look through all processes of the host. The layout is that of `interpose/include/hami/abi.h`.
+look through all processes of the host. The layout is that of `interpose/src/abi.h`.
 """
 
 from __future__ import annotations

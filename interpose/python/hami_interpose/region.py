@@ -1,7 +1,7 @@
 """The shared region of a container, seen from outside: made by the agent, read by it, by `dump` and by tests.
 
 The file starts with HAMi-core's layout v1.2 (HAMi's monitor reads that part); `libvgpu.so` works on the block
-behind it. The layout is that of `interpose/include/hami/abi.h`.
+behind it. The layout is that of `interpose/src/abi.h`.
 """
 
 from __future__ import annotations

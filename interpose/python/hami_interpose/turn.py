@@ -2,7 +2,7 @@
 
 The agent makes it, ``<folder>/<uuid>``, and mounts the folder of a container's devices as ``turns`` beside ``limits``.
 Without it a container's core limit still holds, less exactly beside other tenants. The layout is that of
-`interpose/include/hami/compute_abi.h`.
+`interpose/src/compute_abi.h`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 /* The container's account on one device; compute_abi.h says how one word holds it. */
-#include "machine.h"
+#include "compute/machine.h"
 
-#include "hami/fault.h"
-#include "hami/process.h"
+#include "fault.h"
+#include "ledger/process.h"
 
 static unsigned process_count(const struct machine *m) {
     return hami_ledger_slots(m->view->region);

@@ -3,10 +3,10 @@
  * container owed and when things were seen is of a time that was, and would hold launches, or let them go, until it
  * came again.
  */
-#include "machine.h"
+#include "compute/machine.h"
 
-#include "hami/fault.h"
-#include "hami/identity.h"
+#include "fault.h"
+#include "memory/identity.h"
 
 static void forget(_Atomic uint64_t *time) {
     if (atomic_load(time) != 0) {

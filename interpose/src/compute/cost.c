@@ -3,7 +3,7 @@
  * one in 32, later one in 256, and of very short ones in the end one in every OFTEN_ENOUGH. Estimates only reserve; the
  * span between marks is what is charged.
  */
-#include "machine.h"
+#include "compute/machine.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* Where launches wait until they may start. */
-#include "machine.h"
+#include "compute/machine.h"
 
-#include "hami/fault.h"
-#include "hami/guest.h"
+#include "fault.h"
+#include "ledger/guest.h"
 
 enum { SHORTEST = 50000, AFTER_TURN = 100000, LULL = 20000000, LENGTHY = 20000000, MANY = 4 };
 /*

@@ -3,9 +3,9 @@
  * oldest mark should be complete, looks, settles, and wakes whom that lets go on. With nothing under way it sleeps
  * until it is woken.
  */
-#include "machine.h"
+#include "compute/machine.h"
 
-#include "hami/hook.h"
+#include "doors/hook.h"
 
 #include <pthread.h>
 #include <signal.h>

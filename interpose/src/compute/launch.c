@@ -2,14 +2,14 @@
  * The functions that give a device work. Without a limit they cost a look at one word; with one, a short launch takes
  * from what its stream was granted, and only every so many reach the gate.
  */
-#include "machine.h"
+#include "compute/machine.h"
 
-#include "hami/cancel.h"
-#include "hami/graph.h"
-#include "hami/guest.h"
-#include "hami/hook.h"
-#include "hami/policy.h"
-#include "hami/pool.h"
+#include "cancel.h"
+#include "doors/hook.h"
+#include "ledger/guest.h"
+#include "memory/graph.h"
+#include "memory/pool.h"
+#include "policy.h"
 
 #include <time.h>
 

@@ -1,7 +1,7 @@
 /* The limited devices of this process, its lock, and the ways it waits. */
-#include "machine.h"
+#include "compute/machine.h"
 
-#include "hami/guest.h"
+#include "ledger/guest.h"
 
 #include <errno.h>
 #include <linux/futex.h>

@@ -2,9 +2,9 @@
 #ifndef HAMI_MACHINE_H
 #define HAMI_MACHINE_H
 
-#include "hami/compute.h"
-#include "hami/context.h"
-#include "hami/limits.h"
+#include "compute/compute.h"
+#include "ledger/limits.h"
+#include "memory/context.h"
 
 #include <stdbool.h>
 #include <stdint.h>

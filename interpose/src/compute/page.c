@@ -7,9 +7,9 @@
  * ours. The lock is one of fcntl(2), as those of the region's slots: a child does not inherit it, and the kernel takes
  * it back from the dead.
  */
-#include "machine.h"
+#include "compute/machine.h"
 
-#include "hami/fault.h"
+#include "fault.h"
 
 #include <errno.h>
 #include <fcntl.h>

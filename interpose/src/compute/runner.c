@@ -5,10 +5,10 @@
  * lock. Every MARK of work an event is recorded: the mark. When it completes, the span from the frontier to its time
  * is charged and what was reserved for it is free again.
  */
-#include "machine.h"
+#include "compute/machine.h"
 
-#include "hami/fault.h"
-#include "hami/hook.h"
+#include "doors/hook.h"
+#include "fault.h"
 
 #include <sched.h>
 #include <stdlib.h>

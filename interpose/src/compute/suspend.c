@@ -3,10 +3,10 @@
  * while a container of higher priority on the same device is active: launches wait then. That holds with and without a
  * core limit.
  */
-#include "machine.h"
+#include "compute/machine.h"
 
-#include "hami/cancel.h"
-#include "hami/guest.h"
+#include "cancel.h"
+#include "ledger/guest.h"
 
 #include <time.h>
 

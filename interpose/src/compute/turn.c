@@ -8,10 +8,10 @@
  * further than it can do harm, and without a page that can be used goes as if there were none. Who waited for a turn in
  * vain does without for REST times as long, so that no page can cost more than a small part of a container's time.
  */
-#include "machine.h"
+#include "compute/machine.h"
 
-#include "hami/guest.h"
-#include "hami/process.h"
+#include "ledger/guest.h"
+#include "ledger/process.h"
 
 enum { HOLDER_BITS = 16, SILENT = 60000000, STEP = 20000000, LONGEST_BELIEVED = 500000000 };
 enum {

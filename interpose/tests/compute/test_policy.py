@@ -327,7 +327,7 @@ def test_a_foreign_turn_page_is_not_used(make_container, programs):
 
 def test_layouts_agree(run_c):
     shown = run_c(
-        '#include "hami/compute_abi.h"\n#include <stdio.h>\nint main(void) { printf("%zu %zu %zu %zu %zu", '
+        '#include "compute_abi.h"\n#include <stdio.h>\nint main(void) { printf("%zu %zu %zu %zu %zu", '
         "(size_t)HAMI_COMPUTE_OFFSET, (size_t)HAMI_REGION_SIZE, sizeof(struct hami_turn_page), "
         "offsetof(struct hami_compute_device, charged), offsetof(struct hami_compute, agent_beat)); }"
     )
@@ -337,7 +337,7 @@ def test_layouts_agree(run_c):
 
 def test_a_fresh_page_is_encoded_alike(run_c):
     shown = run_c(
-        '#include "hami/compute_abi.h"\n#include <stdio.h>\nint main(void) { '
+        '#include "compute_abi.h"\n#include <stdio.h>\nint main(void) { '
         "struct hami_turn_page p = {HAMI_TURN_MAGIC, HAMI_TURN_VERSION, sizeof p}; "
         'for (unsigned i = 0; i < sizeof p; i++) printf("%02x", ((unsigned char *)&p)[i]); }'
     )

@@ -2,7 +2,7 @@
  * The limits file, as bytes from anybody. What is accepted is canonical: written anew from the values it comes to the
  * same bytes, so no number can have wrapped and nothing can have been skipped. What is refused denies, and says why.
  */
-#include "../../src/limits.c"
+#include "../../src/ledger/limits.c"
 
 #include "fuzz.h"
 

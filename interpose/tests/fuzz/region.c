@@ -12,16 +12,16 @@ static void *guarded_mmap(void *at, size_t size, int protection, int flags, int 
 static int guarded_munmap(void *at, size_t size);
 #define mmap guarded_mmap
 #define munmap guarded_munmap
-#include "../../src/region.c"
+#include "../../src/ledger/region.c"
 #undef mmap
 #undef munmap
 
 #include "fuzz.h"
-#include "hami/compute.h"
-#include "hami/guest.h"
-#include "hami/hook.h"
-#include "hami/parts.h"
-#include "hami/shared.h"
+#include "compute/compute.h"
+#include "ledger/guest.h"
+#include "doors/hook.h"
+#include "parts.h"
+#include "memory/shared.h"
 
 enum { GUARD = 1 << 16, PAGE = 4096, PAGES = HAMI_REGION_SIZE / PAGE };
 _Static_assert(HAMI_REGION_SIZE % PAGE == 0, "the mapping ends where its last page does");

@@ -6,8 +6,8 @@
 #define _GNU_SOURCE
 #endif
 
-#include "hami/cuda_abi.h"
-#include "hami/kinds.h"
+#include "cuda_abi.h"
+#include "kinds.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

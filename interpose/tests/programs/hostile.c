@@ -16,7 +16,7 @@
  *   close    takes away everybody's permission to it
  */
 #include "driver.h"
-#include "hami/compute_abi.h"
+#include "compute_abi.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,12 +1,12 @@
 /*
- * The ledger by itself, in every order that chance finds. Virtual processes run the functions of src/ledger.c on one
+ * The ledger by itself, in every order that chance finds. Virtual processes run the functions of src/ledger/ledger.c on one
  * region and take turns behind each of its loads and stores; some die or stop on the way. What the driver has given
  * each is written beside it: the truth.
  *
  *     ledger RUNS SEED       prints what is wrong with the first run that goes wrong, with its seed
  */
 #define HAMI_MODEL
-#include "hami/compute_abi.h"
+#include "compute_abi.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#include "../../src/ledger.c"
+#include "../../src/ledger/ledger.c"
 
 enum { MEMBERS = 6, PROCESSES = 5, DEEDS = 14, LIMIT = 20, MOST = 8, STACK = 64 << 10, MAIN = MEMBERS };
 

@@ -1,5 +1,5 @@
 /* Reads limits files named on its input, one a line, as libvgpu.so does, and prints each as one line of values. */
-#include "../../src/limits.c"
+#include "../../src/ledger/limits.c"
 
 int main(void) {
     char path[4096];

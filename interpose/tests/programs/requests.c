@@ -5,7 +5,7 @@
  * does.
  */
 #define _GNU_SOURCE
-#include "hami/cuda_abi.h"
+#include "cuda_abi.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

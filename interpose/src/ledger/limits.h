@@ -1,0 +1,61 @@
+/*
+ * The limits of this container: what a process may take of each device.
+ *
+ * They come from the file "limits" of the mounted folder and, only where no folder is mounted at all, from HAMi's
+ * environment variables. A folder without a valid file denies everything: limits then say so and name the reason.
+ */
+#ifndef HAMI_LIMITS_H
+#define HAMI_LIMITS_H
+
+#include "abi.h"
+
+#include <stdbool.h>
+#include <strings.h>
+
+enum hami_mode { HAMI_MODE_OFF, HAMI_MODE_OBSERVE, HAMI_MODE_ENFORCE };
+enum hami_core_policy { HAMI_CORE_DEFAULT, HAMI_CORE_FORCE, HAMI_CORE_DISABLE };
+
+enum { HAMI_LIMITS_FILE_MAX = 65536 };
+
+struct hami_device_limit {
+    char uuid[HAMI_UUID_BYTES]; /* as NVML prints it; empty when limits come from the environment */
+    uint64_t memory_bytes;      /* 0 = no limit */
+    uint64_t physical_bytes;    /* memory / scaling */
+    uint64_t device_bytes;      /* the part on the device: physical_bytes where memory is scaled, else all */
+    uint64_t host_bytes;        /* the part in host memory: the rest */
+    uint32_t cores;             /* percent; 0 or 100 = no limit */
+};
+
+/* Whether this is a MIG device, a part of a card. */
+static inline bool hami_limits_mig(const struct hami_device_limit *device) {
+    return strncasecmp(device->uuid, "MIG-", 4) == 0;
+}
+
+struct hami_limits {
+    uint64_t generation;
+    enum hami_mode mode;
+    enum hami_core_policy core_policy;
+    uint32_t priority;
+    uint32_t device_count;
+    enum hami_reason denied; /* not NONE: these limits deny every allocation */
+    bool from_environment;   /* devices are counted, not named */
+    struct hami_device_limit devices[HAMI_DEVICES];
+};
+
+/* Where the limits of this process come from. */
+struct hami_limits_source {
+    bool file;              /* false: environment */
+    char limits_path[4096]; /* empty when not from a file */
+    char region_path[4096]; /* empty: count in memory of this process alone */
+};
+
+/* Finds the source: mounted folder, then HAMI_VGPU_ROOT, then environment. */
+void hami_limits_locate(struct hami_limits_source *source);
+
+/* Reads the limits of `source`; on any fault `limits` denies and says why. */
+void hami_limits_load(const struct hami_limits_source *source, struct hami_limits *limits);
+
+/* Parses the text of a limits file. Returns 0, or the number (from 1) of the first line that is wrong. */
+unsigned hami_limits_parse(const char *text, size_t length, struct hami_limits *limits);
+
+#endif

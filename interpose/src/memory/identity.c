@@ -1,0 +1,92 @@
+/* See identity.h. */
+#include "memory/identity.h"
+
+#include "ledger/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* From 2³² on: nobody locks there. Below 2⁶² an offset has room for the byte behind it. */
+static uint64_t in_range(uint64_t number) {
+    return (number & ((UINT64_C(1) << 62) - 1)) | UINT64_C(1) << 32;
+}
+
+static uint64_t mix(uint64_t sum, uint64_t next) {
+    sum = (sum ^ next) * UINT64_C(0x9e3779b97f4a7c15);
+    return sum ^ sum >> 29;
+}
+
+uint64_t hami_identity_of_bytes(const void *bytes, size_t size) {
+    const unsigned char *at = bytes;
+    uint64_t sum = size;
+    for (size_t i = 0; i < size; i++) {
+        sum = mix(sum, at[i]);
+    }
+    return in_range(sum);
+}
+
+uint64_t hami_identity_fresh(void) {
+    static _Atomic uint64_t made;
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    const uint64_t seed[] = {hami_process_self(), (uint64_t)now.tv_sec, (uint64_t)now.tv_nsec,
+                             atomic_fetch_add(&made, 1)};
+    return hami_identity_of_bytes(seed, sizeof seed);
+}
+
+void hami_identity_put(int fd, uint64_t identity) {
+    int before = errno;
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = (off_t)identity, .l_len = 1};
+    (void)fcntl(fd, F_OFD_SETLK, &lock);
+    errno = before;
+}
+
+/* "lock:\t1: OFDLCK ADVISORY  READ  -1 00:2f:1234 FIRST LAST" */
+static uint64_t number_in(const char *line) {
+    const char *at = strstr(line, "OFDLCK"), *end = line + strcspn(line, "\n");
+    const char *place = at != NULL && at < end ? strchr(at, ':') : NULL;
+    place = place != NULL && place < end ? strchr(place, ' ') : NULL;
+    if (place == NULL || place > end) {
+        return 0;
+    }
+    char *behind = NULL;
+    uint64_t first = strtoull(place, &behind, 10), last = strtoull(behind, NULL, 10);
+    return first == last && first >> 32 != 0 ? first : 0;
+}
+
+uint64_t hami_identity_of_boot(void) {
+    char text[64];
+    ssize_t length = hami_process_read("/proc/sys/kernel/random/boot_id", text, sizeof text);
+    return length <= 0 ? 0 : hami_identity_of_bytes(text, (size_t)length);
+}
+
+uint64_t hami_identity_on(int fd) {
+    char path[48], text[4096];
+    uint64_t number = 0;
+    (void)snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+    int before = errno;
+    (void)hami_process_read(path, text, sizeof text);
+    errno = before;
+    for (const char *line = text; *line != '\0' && number == 0; line += strcspn(line, "\n"), line += *line == '\n') {
+        number = strncmp(line, "lock:", 5) == 0 ? number_in(line) : 0;
+    }
+    return number;
+}
+
+uint64_t hami_identity_of(int fd) {
+    uint64_t identity = hami_identity_on(fd);
+    if (identity == 0) {
+        /*
+         * The kernel lists locks by their offsets, not in the order in which they came: of two that put one at once,
+         * the first to look may find its own and the other a lower one. Then both pay for the memory.
+         */
+        hami_identity_put(fd, hami_identity_fresh());
+        identity = hami_identity_on(fd);
+    }
+    return identity;
+}

@@ -1,0 +1,159 @@
+/* What this process holds of the region's shares; see shared.h, and abi.h and ledger.h for the table. */
+#include "memory/shared.h"
+
+#include "ledger/guest.h"
+#include "spin.h"
+
+#include <string.h>
+
+static uint32_t holds[HAMI_SHARES]; /* how often this process holds each; under the lock */
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+
+/* ---- holding ---- */
+
+/* Under the lock. */
+static void shared_hold(const struct hami_region_view *view, hami_share share) {
+    if (holds[share]++ == 0) {
+        hami_ledger_share_hold(view->region, (unsigned)share, view->slot, true);
+    }
+}
+
+static void shared_drop(const struct hami_region_view *view, hami_share share) {
+    if (--holds[share] == 0) {
+        hami_ledger_share_hold(view->region, (unsigned)share, view->slot, false);
+    }
+}
+
+/* A share to come to hold, of so many pages or more. */
+struct joining {
+    hami_share share;
+    uint64_t identity, pages;
+    bool joined;
+};
+
+/*
+ * Sets our bit and sums. Under the lock throughout, so that no other thread relies on a hold that is taken back. What
+ * this process holds already needs no room.
+ */
+static uint64_t shared_attempt(struct hami_region_view *view, void *of) {
+    struct joining *j = of;
+    unsigned share = (unsigned)j->share, device = hami_ledger_share_device(view->region, share);
+    uint64_t limit = hami_charge_limit(hami_guest_known_limits(), (int)device), sum = 0;
+    hami_spin_lock(&busy);
+    bool ours = holds[share] != 0;
+    shared_hold(view, j->share);
+    bool known = hami_ledger_share_is(view->region, share, j->identity) &&
+                 hami_ledger_share_pages(view->region, share) >= j->pages;
+    if (known && !ours && limit != HAMI_UNLIMITED) {
+        sum = hami_ledger_sum(view->region, device);
+    }
+    j->joined = known && sum <= limit;
+    if (!j->joined) {
+        shared_drop(view, j->share);
+    }
+    hami_spin_unlock(&busy);
+    return j->joined || !known ? 0 : sum;
+}
+
+bool hami_shared_take_up(uint64_t identity, uint64_t pages, hami_share *share) {
+    struct hami_region_view *view = identity == 0 ? NULL : hami_guest_region(NULL);
+    unsigned count = view == NULL ? 0 : hami_ledger_shares(view->region);
+    struct joining j = {.identity = identity, .pages = pages};
+    bool fits = true;
+    for (unsigned i = 0; fits && !j.joined && i < count; i++) {
+        if (hami_ledger_share_is(view->region, i, identity)) {
+            j.share = (hami_share)i;
+            fits = hami_charge_attempt(view, (int)hami_ledger_share_device(view->region, i),
+                                       hami_ledger_share_pages(view->region, i) << HAMI_PAGE_SHIFT, shared_attempt, &j);
+        }
+    }
+    *share = j.joined ? j.share : -1;
+    return fits;
+}
+
+void hami_shared_close(hami_share share) {
+    struct hami_region_view *view = hami_guest_region(NULL);
+    if (view != NULL) {
+        hami_spin_lock(&busy);
+        shared_drop(view, share);
+        hami_spin_unlock(&busy);
+    }
+}
+
+/* ---- making ---- */
+
+/* Moves what a charge stands for, which is in our word, to a share. -1: the table is full; it stays in the word. */
+hami_share hami_shared_export(uint64_t identity, const struct hami_charge *charge) {
+    bool counted = charge->device >= 0 && charge->device < HAMI_DEVICES;
+    struct hami_region_view *view = counted ? hami_guest_region(NULL) : NULL;
+    int share = -1;
+    if (view == NULL) {
+        return -1;
+    }
+    hami_spin_lock(&busy);
+    share = hami_ledger_share_claim(view->region, view->slot);
+    if (share >= 0) {
+        holds[share] = 1;
+        hami_ledger_share_make(view->region, (unsigned)share, view->slot, identity, (unsigned)charge->device,
+                               charge->pages);
+        hami_ledger_release(view->region, view->slot, (unsigned)charge->device, charge->pages);
+    }
+    hami_spin_unlock(&busy);
+    return share;
+}
+
+/* HAMi's monitor goes on seeing what was exported in the columns of its taker. */
+void hami_shared_let_go(hami_share share, const struct hami_charge *charge) {
+    struct hami_region_view *view = hami_guest_region(NULL);
+    if (view != NULL) {
+        hami_region_show_less(view, (unsigned)charge->device, charge->pages, HAMI_COLUMN_DATA);
+    }
+    hami_shared_close(share);
+}
+
+bool hami_shared_adopt(uint64_t identity, int device, uint64_t pages, hami_share *share) {
+    struct hami_charge room = {device, 0};
+    *share = -1;
+    if (device >= 0 && pages != 0 && !hami_charge_grow(&room, pages << HAMI_PAGE_SHIFT)) {
+        return false;
+    }
+    *share = hami_shared_export(identity, &room);
+    if (*share < 0) {
+        hami_charge_give_back(&room, HAMI_COLUMN_DATA);
+    } else {
+        hami_region_show_less(hami_guest_region(NULL), (unsigned)device, pages, HAMI_COLUMN_DATA);
+    }
+    return true;
+}
+
+void hami_shared_resize(hami_share share, struct hami_charge *charge, uint64_t pages) {
+    struct hami_region_view *view = hami_guest_region(NULL);
+    if (view != NULL) {
+        uint64_t moved = charge->pages - hami_ledger_share_pages(view->region, (unsigned)share);
+        hami_ledger_share_resize(view->region, (unsigned)share, pages);
+        hami_ledger_release(view->region, view->slot, (unsigned)charge->device, moved);
+        hami_region_show_less(view, (unsigned)charge->device, charge->pages - pages, HAMI_COLUMN_DATA);
+        charge->pages = pages;
+    }
+}
+
+/* Room for the difference is reserved in our word until the share has it. */
+bool hami_shared_grow(hami_share share, uint64_t pages) {
+    struct hami_region_view *view = hami_guest_region(NULL);
+    uint64_t before = view == NULL ? pages : hami_ledger_share_pages(view->region, (unsigned)share);
+    if (before >= pages) {
+        return true;
+    }
+    struct hami_charge room = {(int)hami_ledger_share_device(view->region, (unsigned)share), 0};
+    if (!hami_charge_grow(&room, (pages - before) << HAMI_PAGE_SHIFT)) {
+        return false;
+    }
+    hami_ledger_share_raise(view->region, (unsigned)share, pages);
+    hami_charge_give_back(&room, HAMI_COLUMN_DATA);
+    return true;
+}
+
+void hami_shared_after_fork(void) {
+    memset(holds, 0, sizeof holds);
+    hami_spin_unlock(&busy);
+}
