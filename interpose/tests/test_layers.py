@@ -1,49 +1,44 @@
-"""The library's files depend on each other one way; what has to be told upwards goes through events.c."""
+"""Calls between files of libvgpu.so go down, by the order of the rooms; gen/calls.py reads them from object files."""
 
 from __future__ import annotations
 
-import re
-from graphlib import CycleError, TopologicalSorter
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
-import pytest
-
 HERE = Path(__file__).parent.parent
-INCLUDE = re.compile(r'^#include "(?:\w+/)?(\w+)\.h"', re.MULTILINE)
-ALL_KNOWING = "events"
+KNOWN_CIRCLES = [
+    (
+        "compute/balance compute/boot compute/helper compute/machine "
+        "compute/page compute/runner compute/suspend compute/turn"
+    )
+]
+"""Circles that are being untangled; no other one is allowed."""
 
 
-def part(path: Path) -> str:
-    """A file's name without suffix; the files of compute/ and its headers are one part."""
-    inside = path.parent.name == "compute" or path.stem in {"compute", "machine"}
-    return "compute" if inside else path.stem
+def calls(*arguments: str) -> tuple[int, list[str]]:
+    """The exit status and the lines of the command."""
+    command = [sys.executable, str(HERE / "gen/calls.py"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr == ""
+    return done.returncode, done.stdout.splitlines()
 
 
-def includes(root: Path) -> dict[str, set[str]]:
-    """The parts that each part's source and header include."""
-    files = sorted(root.glob("src/**/*.[ch]"))
-    graph: dict[str, set[str]] = {part(file): set() for file in files}
-    for file in files:
-        graph[part(file)] |= {part(Path(name)) for name in INCLUDE.findall(file.read_text())} - {part(file)}
-    return graph
+def test_calls_go_down_and_not_in_circles() -> None:
+    status, lines = calls()
+    assert lines[1:] == [f"circle: {names}" for names in KNOWN_CIRCLES]
+    assert status == (1 if KNOWN_CIRCLES else 0)
 
 
-def order(graph: dict[str, set[str]]) -> list[str]:
-    """Parts, each after what it includes; raises where they go in a circle."""
-    told = {name: uses - {ALL_KNOWING} for name, uses in graph.items()}
-    return list(TopologicalSorter(told).static_order())
-
-
-def test_includes_point_one_way() -> None:
-    graph = includes(HERE)
-    names = order(graph)
-    lower = [names.index(name) for name in ("region", "guest", "charge", "context", "account", "memory")]
-    assert lower == sorted(lower)
-    assert {"account", "compute", "pool", "parts"} <= graph[ALL_KNOWING]
-
-
-def test_a_circle_is_seen() -> None:
-    graph = includes(HERE)
-    graph["region"].add("account")
-    with pytest.raises(CycleError):
-        order(graph)
+def test_planted_call_to_an_upper_room_is_found(tmp_path: Path) -> None:
+    for folder in ("src", "generated"):
+        shutil.copytree(HERE / folder, tmp_path / folder)
+    source = tmp_path / "src/ledger/ledger.c"
+    planted = "void hami_compute_after_fork(void), planted(void);\nvoid planted(void) { hami_compute_after_fork(); }\n"
+    source.write_text(source.read_text() + planted)
+    status, lines = calls("--root", str(tmp_path))
+    assert status == 1
+    up = [line for line in lines if line.startswith("up: ")]
+    assert len(up) == 1
+    assert up[0].startswith("up: ledger/ledger -> compute/")

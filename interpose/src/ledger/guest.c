@@ -3,8 +3,8 @@
 
 #include "cancel.h"
 #include "doors/hook.h"
-#include "events.h"
 #include "ledger/process.h"
+#include "parts.h"
 #include "spin.h"
 
 #include <pthread.h>

@@ -2,10 +2,10 @@
 #include "memory/account.h"
 
 #include "doors/hook.h"
-#include "events.h"
 #include "memory/context.h"
 #include "memory/map.h"
 #include "memory/shared.h"
+#include "parts.h"
 #include "spin.h"
 
 #include <stdlib.h>

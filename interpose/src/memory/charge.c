@@ -3,8 +3,8 @@
 
 #include "cancel.h"
 #include "doors/hook.h"
-#include "events.h"
 #include "ledger/guest.h"
+#include "parts.h"
 
 #include <sched.h>
 #include <time.h>

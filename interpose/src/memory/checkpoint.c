@@ -8,7 +8,7 @@
  * slot that is MOVING is counted: its process leaves the sums after it has left the device, and is in them before it
  * returns.
  */
-#include "parts.h"
+#include "memory/memory.h"
 
 #include "doors/hook.h"
 #include "ledger/guest.h"
@@ -74,6 +74,12 @@ void hami_checkpoint_look(struct hami_region_view *view, unsigned slot) {
     if (moved && here && books_lock(&b, 0)) {
         books_agree(&b);
         books_unlock(&b);
+    }
+}
+
+void hami_checkpoint_awake(struct hami_region_view *view) {
+    if (view->has_slot) {
+        hami_checkpoint_look(view, view->slot);
     }
 }
 

@@ -8,10 +8,10 @@
 
 #include "cancel.h"
 #include "doors/hook.h"
-#include "events.h"
 #include "ledger/guest.h"
 #include "memory/charge.h"
 #include "memory/map.h"
+#include "parts.h"
 #include "policy.h"
 #include "spin.h"
 

@@ -8,7 +8,7 @@
  * each level of synchronisation in the device runtime the state of all those threads (CUDA's programming guide tells
  * up to 150 MB on 15 and 860 MB on 84 multiprocessors: 5 KiB a thread); for each pending launch its largest parameters.
  */
-#include "parts.h"
+#include "memory/memory.h"
 
 #include "doors/hook.h"
 #include "ledger/guest.h"

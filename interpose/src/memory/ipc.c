@@ -1,5 +1,5 @@
 /* Memory that processes share by address (cuIpc...); see shared.h for how it is counted. */
-#include "parts.h"
+#include "memory/memory.h"
 
 #include "doors/hook.h"
 #include "memory/account.h"

@@ -1,11 +1,12 @@
 /* Linear memory and arrays: reserve, call, keep or give back. */
+#include "memory/memory.h"
+
 #include "doors/hook.h"
 #include "ledger/guest.h"
 #include "memory/account.h"
 #include "memory/context.h"
 #include "memory/identity.h"
 #include "memory/shared.h"
-#include "parts.h"
 #include "policy.h"
 
 enum { ROW_STEP = 512 };

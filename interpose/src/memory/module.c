@@ -2,7 +2,7 @@
  * Code on the device. What a module or library takes is not told by the driver: it is measured by what the device has
  * left before and after, less what the container's own allocations took meanwhile.
  */
-#include "parts.h"
+#include "memory/memory.h"
 
 #include "doors/hook.h"
 #include "ledger/guest.h"

@@ -3,7 +3,7 @@
  * it, and its charge goes back with the last of them: cuMemRelease of a mapped handle, the documented idiom, frees
  * nothing yet.
  */
-#include "parts.h"
+#include "memory/memory.h"
 
 #include "doors/hook.h"
 #include "memory/charge.h"

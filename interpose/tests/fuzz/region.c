@@ -20,8 +20,9 @@ static int guarded_munmap(void *at, size_t size);
 #include "compute/compute.h"
 #include "ledger/guest.h"
 #include "doors/hook.h"
-#include "parts.h"
+#include "memory/memory.h"
 #include "memory/shared.h"
+#include "parts.h"
 
 enum { GUARD = 1 << 16, PAGE = 4096, PAGES = HAMI_REGION_SIZE / PAGE };
 _Static_assert(HAMI_REGION_SIZE % PAGE == 0, "the mapping ends where its last page does");
@@ -33,14 +34,11 @@ static char path[4096];
 static int file = -1;
 static unsigned mapped;
 
-/* As events.c does, which knows every other part as well. */
-void hami_event_process_gone(struct hami_region *region, unsigned slot) {
-    hami_compute_forget(region, slot);
-}
-
-void hami_event_swept(struct hami_region_view *view) {
-    hami_checkpoint_look_all(view);
-}
+/* As parts.c, without the parts that this program does not link. */
+const struct hami_parts hami_parts = {
+    .swept = {hami_checkpoint_look_all},
+    .process_gone = {hami_compute_forget},
+};
 
 /* The driver, which says of every process that it is in that state, or from 6 on that it knows none. */
 static int32_t driver_state;

@@ -1,0 +1,42 @@
+/* Who is told of what. The one hand-written file that knows every room; parts.h has the events. */
+#include "parts.h"
+
+#include "compute/compute.h"
+#include "ledger/guest.h"
+#include "ledger/process.h"
+#include "memory/account.h"
+#include "memory/charge.h"
+#include "memory/context.h"
+#include "memory/graph.h"
+#include "memory/memory.h"
+#include "memory/pool.h"
+#include "memory/shared.h"
+
+const struct hami_parts hami_parts = {
+    .forked =
+        {
+            hami_process_after_fork,
+            hami_guest_after_fork,
+            hami_charge_after_fork,
+            hami_account_after_fork,
+            hami_contexts_after_fork,
+            hami_context_limits_after_fork,
+            hami_pools_after_fork,
+            hami_vmm_after_fork,
+            hami_ipc_after_fork,
+            hami_shared_after_fork,
+            hami_checkpoint_after_fork,
+            hami_graphs_after_fork,
+            hami_modules_after_fork,
+            hami_compute_after_fork,
+        },
+    .context_ending = {hami_compute_context_ending},
+    .context_freed = {hami_records_context_ending},
+    .context_ended = {hami_records_drop_context, hami_vmm_context_gone, hami_ipc_context_gone,
+                      hami_context_limits_gone},
+    .memory_short = {hami_pools_settle, hami_graphs_settle},
+    .pool_memory_freed = {hami_pool_settle},
+    .awake = {hami_checkpoint_awake},
+    .swept = {hami_checkpoint_look_all},
+    .process_gone = {hami_compute_forget},
+};
