@@ -36,8 +36,15 @@ VENDORS = {
 }
 PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 
-# Distributions are installed editable where they can be, so that tests run the code in the tree.
-LOCAL = ["-e", ".[testing]", *(part for folder in VENDORS.values() for part in ("-e", f"./{folder}")), "./interpose"]
+# Distributions with compiled libraries: libvgpu.so, the simulated driver
+NATIVE = ["./interpose", "./interpose/gpusim"]
+
+# The others are installed editable where they can be, so that tests run the code in the tree.
+LOCAL = ["-e", ".[testing]", *(part for folder in VENDORS.values() for part in ("-e", f"./{folder}")), *NATIVE]
+
+# Their tests, and folders of interpose/ with C that people write
+INTERPOSE = ["interpose/tests", "interpose/gpusim/tests"]
+C_SOURCES = ["src", "gpusim/src", "gpusim/include"]
 
 # Versions for development and CI; `nox -s lock` updates them. Users get the lower bounds of pyproject.toml.
 LOCK = ["--constraint", "constraints.txt"]
@@ -91,6 +98,7 @@ def lint(session: nox.Session) -> None:
         "hami_core",
         *(f"{folder}/src" for folder in VENDORS.values()),
         "interpose/python",
+        "interpose/gpusim/python",
         "contrib/template/src",
     )
     bed = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/e2e/bed/*.py"))
@@ -101,9 +109,7 @@ def lint(session: nox.Session) -> None:
         session.run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", *files, silent=True)
     session.run("zizmor", "--offline", "--quiet", "--no-progress", "--min-severity", "medium", ".github", silent=True)
     session.run("python", "contrib/lint_imports.py", "--no-cache")
-    sources = [
-        str(path) for folder in ("src", "sim") for path in (ROOT / "interpose" / folder).rglob("*.[ch]")
-    ]
+    sources = [str(path) for folder in C_SOURCES for path in (ROOT / "interpose" / folder).rglob("*.[ch]")]
     written_by_hand = sorted(path for path in sources if "/generated/" not in path)
     session.run("clang-format", "--dry-run", "--Werror", *written_by_hand, silent=True)
 
@@ -112,7 +118,7 @@ def lint(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run all tests that need no cluster: core, vendors, interposer, vectors, integration on simulated GPUs."""
     install(session, "test")
-    everything = [*PARALLEL, "--durations", "10", "tests", "interpose/tests", "vendors", "contrib/vendors", "hami_core"]
+    everything = [*PARALLEL, "--durations", "10", "tests", *INTERPOSE, "vendors", "contrib/vendors", "hami_core"]
     session.run("pytest", "-m", NO_CLUSTER, *posargs(session, *everything))
 
 
@@ -146,7 +152,7 @@ def interpose(session: nox.Session) -> None:
     sanitize = {"HAMI_INTERPOSE_SANITIZE": "1"}
     command = ["pytest", "-m", NO_CLUSTER]
     if session.posargs:
-        session.run(*command, "interpose/tests", *session.posargs, env=sanitize)
+        session.run(*command, *INTERPOSE, *session.posargs, env=sanitize)
         return
     # These tests run in virtual time and hardly load the machine. They run beside the others, without sanitizers.
     names = ("share", "cost", "fair", "faults", "hostile", "controls")
@@ -155,7 +161,7 @@ def interpose(session: nox.Session) -> None:
     with tempfile.TemporaryFile("w+") as said, subprocess.Popen(beside, stdout=said, stderr=said) as running:
         try:
             ignored = [f"--ignore={path}" for path in cells]
-            session.run(*command, "interpose/tests", *ignored, env=sanitize)
+            session.run(*command, *INTERPOSE, *ignored, env=sanitize)
         finally:
             failed = running.wait()
             said.seek(0)
@@ -179,7 +185,7 @@ def minimums(session: nox.Session) -> None:
 def aarch64(session: nox.Session) -> None:
     """The interposer built for aarch64 and run by qemu-user; needs Debian's qemu-user and libc6-arm64-cross."""
     install(session, "test")
-    session.run("pytest", "-m", "qemu and not soak", "interpose/tests", *session.posargs)
+    session.run("pytest", "-m", "qemu and not soak", *INTERPOSE, *session.posargs)
 
 
 @nox.session
@@ -247,7 +253,7 @@ def soak(session: nox.Session) -> None:
         session.run("pytest", "-m", "soak and e2e", "--timeout", "7200", *(words or ["tests/e2e"]))
         return
     install(session, "test")
-    folders = words or ["hami_core", "vendors", "contrib/vendors", "interpose/tests", "tests"]
+    folders = words or ["hami_core", "vendors", "contrib/vendors", *INTERPOSE, "tests"]
     session.run("pytest", "-m", "soak and not e2e", "--timeout", "7200", *folders)
 
 
@@ -264,7 +270,7 @@ def gen(session: nox.Session) -> None:
     install(session, "test")
     scripts = (
         "interpose/gen/emit.py",
-        "interpose/sim/gen_stubs.py",
+        "interpose/gpusim/gen_stubs.py",
         "contrib/helm/generate.py",
         "contrib/distributions.py",
     )
@@ -312,7 +318,7 @@ def build(session: nox.Session) -> None:
     out = ROOT / "dist"
     shutil.rmtree(out, ignore_errors=True)
     session.install("build")
-    for folder in (".", "interpose", *VENDORS.values()):
+    for folder in (".", *NATIVE, *VENDORS.values()):
         session.run("python", "-m", "build", "--outdir", str(out), folder, silent=True)
     fresh = Path(session.create_tmp()).resolve() / "empty"
     session.run(sys.executable, "-m", "venv", "--clear", str(fresh), external=True)
@@ -320,7 +326,7 @@ def build(session: nox.Session) -> None:
     python = str(fresh / "bin" / "python")
     # Wheels are named by path, so that none of ours comes from an index. The extra proves that they fit each other.
     session.run(python, "-m", "pip", "install", "-q", *wheels, "hami[all]", external=True)
-    names = ["hami_core", "hami_interpose", *(f"hami_{v}" for v in VENDORS)]
+    names = ["hami_core", "hami_interpose", "hami_gpusim", *(f"hami_{v}" for v in VENDORS)]
     script = "; ".join(f"import {name}" for name in names) + "; print('imported', " + ", ".join(map(repr, names)) + ")"
     with session.chdir(str(fresh)):
         session.run(python, "-c", script, external=True)
@@ -329,7 +335,7 @@ def build(session: nox.Session) -> None:
 
 @nox.session
 def wheels(session: nox.Session) -> None:
-    """Build the interposer's wheels for x86_64 and aarch64, glibc 2.17 and newer, into dist/; `-- --help`."""
+    """Build wheels with C for x86_64 and aarch64, glibc 2.17 and newer, into dist/; `-- --help` says more."""
     session.install(*LOCK, *group("wheels"))
     session.run("python", "interpose/gen/wheels.py", *session.posargs)
 
@@ -340,7 +346,7 @@ def lock(session: nox.Session) -> None:
     session.install("uv")
     wanted = set(group("test", "e2e", "demo", "bench", "lint", "docs", "changelog"))
     wanted.update(*PROJECT["tool"]["hatch"]["metadata"]["hooks"]["custom"]["optional-dependencies"].values())
-    for folder in (".", "interpose", *VENDORS.values()):
+    for folder in (".", *NATIVE, *VENDORS.values()):
         project = nox.project.load_toml(ROOT / folder / "pyproject.toml")["project"]
         wanted.update(project["dependencies"], *project.get("optional-dependencies", {}).values())
     source = Path(session.create_tmp()).resolve() / "wanted.txt"

@@ -29,7 +29,7 @@ SOURCE: Final = "hami_core/_version.py"
 VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
 _ASSIGNED: Final = re.compile(r'(?m)^(__version__ = ")[^"]*(")$')
 _PYPROJECT: Final = re.compile(r'(?m)^(version = ")[^"]*(")$')
-_RANGE: Final = re.compile(r'("hami(?:-\w+)?(?:\[\w+\])?)>=\d+\.\d+,<\d+\.\d+(")')
+_RANGE: Final = re.compile(r'("hami(?:-\w+)?(?:\[\w+\])?)>=\d+\.\d+,<\d+\.\d+([";])')
 _CHART: Final = re.compile(r'(?m)^((?:version|appVersion): "?)\d[^"\s]*("?)$')
 _CITATION: Final = re.compile(r"(?m)^(version: )\S+()$")
 
@@ -48,7 +48,12 @@ def current(root: Path = ROOT) -> str:
 
 def folders(root: Path = ROOT) -> list[Path]:
     """Folders of all distributions except `hami` itself, including the template."""
-    return [root / "interpose", root / "contrib/template", *(path.parent for path in pyprojects(root))]
+    return [
+        root / "interpose",
+        root / "interpose/gpusim",
+        root / "contrib/template",
+        *(path.parent for path in pyprojects(root)),
+    ]
 
 
 def copies(root: Path = ROOT) -> Iterator[tuple[Path, str]]:
@@ -59,10 +64,11 @@ def copies(root: Path = ROOT) -> Iterator[tuple[Path, str]]:
     for file in (root / "contrib/template/pyproject.toml", *pyprojects(root)):
         text = _RANGE.sub(rf"\g<1>{between}\g<2>", file.read_text("utf-8"))
         yield file, _PYPROJECT.sub(rf"\g<1>{version}\g<2>", text)
-    third_party = root / "tests/stranger/npu/pyproject.toml"
-    yield third_party, _RANGE.sub(rf"\g<1>{between}\g<2>", third_party.read_text("utf-8"))
+    for name in ("pyproject.toml", "interpose/pyproject.toml", "tests/stranger/npu/pyproject.toml"):
+        yield root / name, _RANGE.sub(rf"\g<1>{between}\g<2>", (root / name).read_text("utf-8"))
     for name, pattern in {
         "interpose/python/hami_interpose/_version.py": _ASSIGNED,
+        "interpose/gpusim/python/hami_gpusim/_version.py": _ASSIGNED,
         "contrib/helm/hami/Chart.yaml": _CHART,
         "CITATION.cff": _CITATION,
     }.items():

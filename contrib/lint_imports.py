@@ -29,7 +29,11 @@ def main() -> None:
     from importlinter.cli import lint_imports_command  # noqa: PLC0415 - tests read the configuration without it
 
     # Read the packages from the tree, installed or not.
-    sys.path[:0] = [str(ROOT / "interpose/python"), *(str(vendor.source) for vendor in in_tree())]
+    sys.path[:0] = [
+        str(ROOT / "interpose/python"),
+        str(ROOT / "interpose/gpusim/python"),
+        *(str(vendor.source) for vendor in in_tree()),
+    ]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pyproject.toml"
         file.write_text(configuration(), "utf-8")

@@ -14,6 +14,7 @@ from sphinx.errors import PycodeError
 from sphinx.pycode import ModuleAnalyzer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "interpose/python"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "interpose/gpusim/python"))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import hami_core
 from contrib.vendor_folders import copy_pages

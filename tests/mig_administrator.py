@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from hami_interpose import sim, sim_library_dir
+import hami_gpusim as sim
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,7 @@ def destroy(state: Path, card: int, start: int) -> None:
 
 
 def _run(state: Path, *words: str | int) -> str:
-    command = [sys.executable, "-c", PROGRAM, str(sim_library_dir() / "libnvidia-ml.so.1"), *map(str, words)]
+    command = [sys.executable, "-c", PROGRAM, str(sim.library_dir() / "libnvidia-ml.so.1"), *map(str, words)]
     # The path may lead through /proc/PID/root, which must not be resolved.
     environment = sim.environment(state) | {"HAMI_SIM_STATE": str(state)}
     done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)

@@ -34,10 +34,11 @@ GLIBC: Final = 36
 UV: Final = "`pip install uv`"
 _EPOCH: Final = "315532800"  # 1980, the earliest time in a zip file
 _CORE: Final = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "CHANGELOG.md", "hami_core", "contrib")
-_NOT_SOURCE: Final = re.compile(r"/(__pycache__|build|dist|tests|lib/sim|lib/libvgpu\.so|\.[^/]+|[^/]+\.egg-info)(/|$)")
+_NOT_SOURCE: Final = re.compile(r"/(__pycache__|build|dist|tests|lib/[^/]+\.so(\.1)?|\.[^/]+|[^/]+\.egg-info)(/|$)")
 DISTRIBUTIONS: Final = {
     "hami": ".",
     "hami-interpose": "interpose",
+    "hami-gpusim": "interpose/gpusim",
     **{
         vendor.distribution: vendor.folder.relative_to(vendor_folders.ROOT).as_posix()
         for vendor in vendor_folders.in_tree()
@@ -50,11 +51,14 @@ def sources(root: Path, distribution: str) -> Iterator[Path]:
     """The sources of a distribution's wheel, sorted."""
     folder = root / DISTRIBUTIONS[distribution]
     starts = [folder]
+    nested = [root / other for other in DISTRIBUTIONS.values() if folder in (root / other).parents]
     if distribution == "hami":
-        starts = [*(root / part for part in _CORE), *vendor_folders.pyprojects(root)]
+        starts, nested = [*(root / part for part in _CORE), *vendor_folders.pyprojects(root)], []
     for start in starts:
         for path in sorted(start.rglob("*")) if start.is_dir() else [start]:
             inside = f"/{path.relative_to(root).as_posix()}"
+            if any(map(path.is_relative_to, nested)):
+                continue
             if path.is_file() and not _NOT_SOURCE.search(inside) and not inside.startswith("/contrib/images/"):
                 yield path
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,12 +116,12 @@ class Workshop:
         return self._layer(key, fill)
 
     def own(self, distributions: Sequence[str]) -> Layer:
-        """Distributions of this repository, without the simulated driver."""
+        """Distributions of this repository."""
         key = self._key("own", *(self._wheel_key(name) for name in distributions))
 
         def fill(files: Files, tree: Path) -> list[Component]:
             built = [self.wheel(name) for name in distributions]
-            return self._unpacked(built, files, tree, leave_out="/hami_interpose/lib/sim")
+            return self._unpacked(built, files, tree)
 
         return self._layer(key, fill)
 
@@ -196,7 +195,7 @@ class Workshop:
         parts = sorted((*programs.glob("*.py"), *programs.glob("*.c")))
         busybox = debian.candidates(["busybox-static"])
         text = (part.read_text() for part in parts)
-        key = self._key("clients", *text, *applets, _compiler(), busybox[0].sha256, self._wheel_key("hami-interpose"))
+        key = self._key("clients", *text, *applets, _compiler(), busybox[0].sha256, self._wheel_key("hami-gpusim"))
 
         def fill(files: Files, tree: Path) -> list[Component]:
             found = debian.unpack(busybox, self.cache / "debs", tree)
@@ -204,9 +203,9 @@ class Workshop:
             for applet in applets:
                 files.link(f"/bin/{applet}", "busybox")
             driver = tree.with_name("driver")
-            wheels.unpack(self.wheel("hami-interpose"), Files(), driver)
+            wheels.unpack(self.wheel("hami-gpusim"), Files(), driver)
             source = programs / "probe.c"
-            probe = native.on_driver(source, driver / "hami_interpose/lib/sim", tree.with_name("cuda-probe"))
+            probe = native.on_driver(source, driver / "hami_gpusim/lib", tree.with_name("cuda-probe"))
             files.file("/usr/local/bin/cuda-probe", probe, 0o755)
             for part in parts:
                 if part.suffix == ".py":
@@ -217,11 +216,9 @@ class Workshop:
 
     # --- the cache -------------------------------------------------------------------------------------------------
 
-    def _unpacked(self, found: Sequence[Path], files: Files, tree: Path, leave_out: str = "") -> list[Component]:
+    def _unpacked(self, found: Sequence[Path], files: Files, tree: Path) -> list[Component]:
         site = tree / wheels.SITE.strip("/")
         components = [wheels.unpack(path, files, site) for path in found]
-        if leave_out:
-            shutil.rmtree(site / leave_out.strip("/"), ignore_errors=True)
         bytecode.compile_tree(self.runtime(), tree, [wheels.SITE])
         files.tree(tree)
         return components

@@ -24,8 +24,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hami_gpusim as sim
 import hami_interpose
-from hami_interpose import region, sim, turn
+from hami_interpose import region, turn
 from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, encode
 
 if TYPE_CHECKING:

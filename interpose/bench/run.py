@@ -20,8 +20,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hami_gpusim as sim
 import hami_interpose
-from hami_interpose import region, sim
+from hami_interpose import region
 from hami_interpose.limits import DeviceLimit, Limits, encode
 
 if TYPE_CHECKING:

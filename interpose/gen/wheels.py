@@ -1,7 +1,8 @@
-"""Builds the wheels that users install: one for each machine, for every Linux with glibc 2.17 or newer.
+"""Builds the wheels of hami-interpose and hami-gpusim: one for each machine, for all Linux with glibc 2.17 or newer.
 
-    python gen/wheels.py                              both wheels, into dist/
-    python gen/wheels.py --machine aarch64 --out DIR  one of them, somewhere else
+    python gen/wheels.py                              all wheels, into dist/
+    python gen/wheels.py --distribution hami-interpose --machine aarch64 --out DIR
+                                                      one of them, somewhere else
     python gen/wheels.py --work DIR                   keep what was built: the next time is quicker
 
 The C compiler is zig's, which brings the C library of every machine along; no other compiler is needed, and the
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import importlib.util
+import itertools
 import os
 import re
 import struct
@@ -29,6 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
+# Folder of each distribution, and the compiled files that its wheel holds. The production wheel has no fake driver.
+DISTRIBUTIONS = {
+    "hami-interpose": (ROOT, {"hami_interpose/lib/libvgpu.so"}),
+    "hami-gpusim": (ROOT / "gpusim", {f"hami_gpusim/lib/{name}" for name in ("libcuda.so.1", "libnvidia-ml.so.1")}),
+}
 OLDEST = (2, 17)  # glibc of CentOS 7: no distribution that runs a CUDA driver of today has an older one
 # The number of each machine in the header of an ELF file.
 MACHINES = {"x86_64": 62, "aarch64": 183}
@@ -114,12 +121,12 @@ def asked(elf: bytes) -> Iterator[str]:
             library += behind
 
 
-def check(wheel: Path, machine: str) -> None:
-    """The tag is a promise: whatever is compiled is for the machine and asks for no newer C library."""
+def check(wheel: Path, machine: str, libraries: set[str]) -> None:
+    """The tag is a promise: the wheel holds these compiled files, for the machine, for the C library or newer ones."""
     with zipfile.ZipFile(wheel) as archive:
         compiled = {name: data for name in archive.namelist() if (data := archive.read(name))[:4] == b"\x7fELF"}
-    if len(compiled) != 3:
-        raise WheelError(f"{wheel.name}: libvgpu.so and two simulated libraries expected, found {sorted(compiled)}")
+    if set(compiled) != libraries:
+        raise WheelError(f"{wheel.name}: {sorted(libraries)} expected, found {sorted(compiled)}")
     for name, data in compiled.items():
         if int.from_bytes(data[18:20], "little") != MACHINES[machine]:
             raise WheelError(f"{wheel.name}: {name} is not for {machine}")
@@ -128,9 +135,10 @@ def check(wheel: Path, machine: str) -> None:
             raise WheelError(f"{wheel.name}: {name} needs glibc {'.'.join(map(str, newest))}")
 
 
-def build(machine: str, out: Path, work: Path) -> Path:
-    """Builds the wheel of one machine; nothing is written outside `out` and `work`."""
-    here = work / machine
+def build(distribution: str, machine: str, out: Path, work: Path) -> Path:
+    """Builds a distribution's wheel for one machine; nothing is written outside `out` and `work`."""
+    folder, libraries = DISTRIBUTIONS[distribution]
+    here = work / distribution / machine
     here.mkdir(parents=True, exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
     environment["_PYTHON_HOST_PLATFORM"] = f"linux-{machine}"  # what scikit-build-core takes the tag from
@@ -145,9 +153,9 @@ def build(machine: str, out: Path, work: Path) -> Path:
     ]
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--verbose", "--no-cache-dir"]
     command += ["--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", str(here)]
-    run([*command, *(word for option in options for word in ("--config-settings", option)), str(ROOT)], environment)
+    run([*command, *(word for option in options for word in ("--config-settings", option)), str(folder)], environment)
     (plain,) = here.glob("*.whl")
-    check(plain, machine)
+    check(plain, machine, libraries)
     name = run([sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", tag(machine), str(plain)]).split()
     # Renamed within the folder, so that nobody finds half a wheel there.
     hidden = out / f".{name[-1]}.{os.getpid()}"
@@ -158,6 +166,7 @@ def build(machine: str, out: Path, work: Path) -> Path:
 def main() -> int:
     """Builds, or says why not."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--distribution", action="append", choices=DISTRIBUTIONS, help="may be repeated; default: both")
     parser.add_argument("--machine", action="append", choices=sorted(MACHINES), help="may be repeated; default: all")
     parser.add_argument("--out", type=Path, default=ROOT.parent / "dist", help="where the wheels go (default: dist/)")
     parser.add_argument("--work", type=Path, help="where to build; default: a temporary folder")
@@ -167,11 +176,12 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="hami-wheels-") as temporary:
             work = given.work or Path(temporary)
             given.out.mkdir(parents=True, exist_ok=True)
-            for machine in given.machine or sorted(MACHINES, reverse=True):
+            machines = given.machine or sorted(MACHINES, reverse=True)
+            for distribution, machine in itertools.product(given.distribution or DISTRIBUTIONS, machines):
                 began = time.monotonic()
-                print(f"{machine}: building …", flush=True)
-                wheel = build(machine, given.out.resolve(), work.resolve())
-                print(f"{machine}: {wheel} ({time.monotonic() - began:.0f} s)", flush=True)
+                print(f"{distribution}, {machine}: building …", flush=True)
+                wheel = build(distribution, machine, given.out.resolve(), work.resolve())
+                print(f"{wheel} ({time.monotonic() - began:.0f} s)", flush=True)
     except (WheelError, OSError) as error:
         print(f"wheels: {error}", file=sys.stderr)
         return 1

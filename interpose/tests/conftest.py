@@ -19,9 +19,11 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hami_gpusim as sim
 import hami_interpose
 import pytest
-from hami_interpose import region, sim
+from hami_gpusim import testing
+from hami_interpose import region
 from hami_interpose.limits import DeviceLimit, Limits, Mode, encode
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ SANITIZE = bool(os.environ.get("HAMI_INTERPOSE_SANITIZE"))  # run everything on 
 GUEST_ADDRESS_GIB, GUEST_ADDRESS_KIB = 8, 64 << 20
 GUEST_LIBC = Path("/usr/aarch64-linux-gnu")  # where Debian's libc6-arm64-cross lies
 INCLUDES = [f"-I{HERE.parent / folder}" for folder in ("src", "generated")]
+LIBRARY, DRIVER = "hami_interpose/lib/libvgpu.so", "hami_gpusim/lib"  # in wheels
 FOR_LINKER = ("-l", "-Wl,", "/")  # a library's path as well
 POOLS = {"HAMI_SIM_POOL_STEP_MIB": "2"}  # the smallest step, so that tests of sums need no large allocations
 RUNTIMES = ("libasan.so", "libubsan.so") if SANITIZE else ()
@@ -72,16 +75,17 @@ def preload() -> str:
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Builds the wheel for a machine, once per session; each lies in a folder of its own."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Builds a distribution's wheel for a machine, once per session; each lies in a folder of its own."""
     for module in ("cmake", "ninja", "pip", "scikit_build_core", "wheel", "ziglang"):
         pytest.importorskip(module, reason=f"{module} is not installed: no wheels for other machines")
     work = tmp_path_factory.mktemp("wheels")
 
     @cache
-    def build(machine: str) -> Path:
-        out = work / f"{machine}-out"
+    def build(machine: str, distribution: str = "hami-interpose") -> Path:
+        out = work / f"{distribution}-{machine}-out"
         command = [sys.executable, HERE.parent / "gen/wheels.py", "--machine", machine, "--out", out, "--work", work]
+        command += ["--distribution", distribution]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         (found,) = out.iterdir()
@@ -120,27 +124,31 @@ def processor(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def libraries(processor: str, request: pytest.FixtureRequest) -> Path:
-    """The folder with libvgpu.so and, in `sim`, the simulated driver."""
-    if processor == "here":
-        return hami_interpose.library().parent
-    folder: Path = request.getfixturevalue("guest_libraries")
-    return folder
+def guest(processor: str, request: pytest.FixtureRequest) -> Path | None:
+    """The folder with both packages built for aarch64, if programs are that machine's."""
+    return None if processor == "here" else request.getfixturevalue("guest_packages")
+
+
+@pytest.fixture
+def driver(guest: Path | None) -> Path:
+    """The folder with the simulated driver."""
+    return sim.library_dir() if guest is None else guest / DRIVER
 
 
 @pytest.fixture(scope="session")
-def guest_libraries(wheel: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the wheel for aarch64 holds."""
+def guest_packages(wheel: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the wheels for aarch64 hold."""
     folder = tmp_path_factory.mktemp("aarch64")
-    with zipfile.ZipFile(wheel("aarch64")) as archive:
-        archive.extractall(folder)
-    return folder / "hami_interpose/lib"
+    for distribution in ("hami-interpose", "hami-gpusim"):
+        with zipfile.ZipFile(wheel("aarch64", distribution)) as archive:
+            archive.extractall(folder)
+    return folder
 
 
-def for_guest(env: dict[str, str], libraries: Path, variables: dict[str, str]) -> dict[str, str]:
+def for_guest(env: dict[str, str], guest: Path, variables: dict[str, str]) -> dict[str, str]:
     """The environment of a program that qemu-user runs: qemu itself must not load what is meant for the program."""
     env["GUEST_PRELOAD"] = env.pop("LD_PRELOAD", "")
-    env["LD_LIBRARY_PATH"] = variables.get("LD_LIBRARY_PATH", str(libraries / "sim"))
+    env["LD_LIBRARY_PATH"] = variables.get("LD_LIBRARY_PATH", str(guest / DRIVER))
     env["HAMI_SIM_ADDRESS_GIB"] = str(GUEST_ADDRESS_GIB)
     return env
 
@@ -155,7 +163,7 @@ class Container:
     variables: dict[str, str] = field(default_factory=dict)
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
     bare: bool = False  # its processes run without the library, as those of the host do
-    guest: Path | None = None  # where the libraries of another machine lie, if its programs are that machine's
+    guest: Path | None = None  # where the packages of another machine lie, if its programs are that machine's
 
     def write_limits(self, limits: Limits) -> None:
         """Replaces the limits file as the agent does, by rename."""
@@ -183,7 +191,7 @@ class Container:
         """The environment of a process of this container."""
         env = sim.environment(self.state) | POOLS
         if not self.bare:
-            env["LD_PRELOAD"] = preload() if self.guest is None else str(self.guest / "libvgpu.so")
+            env["LD_PRELOAD"] = preload() if self.guest is None else str(self.guest / LIBRARY)
             env["HAMI_VGPU_ROOT"] = str(self.root)
             env["ASAN_OPTIONS"] = "detect_leaks=0"  # the simulated driver and Python keep what they have to their end
             env["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
@@ -240,10 +248,9 @@ def gpus(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def make_container(tmp_path: Path, gpus: Path, processor: str, libraries: Path) -> Iterator[Callable[..., Container]]:
+def make_container(tmp_path: Path, gpus: Path, guest: Path | None) -> Iterator[Callable[..., Container]]:
     """Makes containers on the simulated GPUs, each with its own root."""
     made = []
-    guest = None if processor == "here" else libraries
 
     def make(
         *memory_mib: int,
@@ -282,14 +289,14 @@ def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
     zig_environment = caches | os.environ
     built: dict[tuple[str, ...], Path] = {}
 
-    def build(processor: str, libraries: Path, name: str, *flags: str) -> Path:
+    def build(processor: str, driver: Path, name: str, *flags: str) -> Path:
         key = (processor, name, *flags)
         if key not in built:
             out = folder / f"{name}{len(built)}{'.so' if '-shared' in flags else ''}"
             options = ["-std=gnu11", "-Wall", "-Wextra", "-g", "-O1", *INCLUDES, *flags]
             linked = ["-ldl", "-lpthread"]
             if "-DDIRECT" in flags:
-                linked += [f"-L{libraries / 'sim'}", "-l:libcuda.so.1", "-l:libnvidia-ml.so.1"]
+                linked += [f"-L{driver}", "-l:libcuda.so.1", "-l:libnvidia-ml.so.1"]
             source = str(HERE / "programs" / f"{name}.c")
             if processor == "here":
                 subprocess.run(["gcc", "-Werror", source, "-o", str(out), *options, *linked], check=True)
@@ -306,38 +313,10 @@ def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
     return build
 
 
-PARTITION = """
-import json, sys
-import pynvml as n
-n.nvmlInit()
-card = n.nvmlDeviceGetHandleByIndex(int(sys.argv[1]))
-if n.nvmlDeviceGetMigMode(card)[0] == 0:
-    assert n.nvmlDeviceSetMigMode(card, 1) == 0
-infos = {}
-for profile in range(n.NVML_GPU_INSTANCE_PROFILE_COUNT):
-    try:
-        info = n.nvmlDeviceGetGpuInstanceProfileInfo(card, profile, version=2)
-    except n.NVMLError_NotSupported:
-        continue
-    name = info.name if isinstance(info.name, str) else info.name.decode()
-    infos[name.removeprefix("MIG ")] = info.id
-for name in sys.argv[2:]:
-    n.nvmlGpuInstanceCreateComputeInstance(n.nvmlDeviceCreateGpuInstance(card, infos[name]), 0)
-"""
-
-
 @pytest.fixture
 def partition() -> Callable[..., list[str]]:
     """Makes MIG devices of the named profiles on a card, as an administrator does; returns their UUIDs."""
-
-    def make(state: Path, card: int, *profiles: str) -> list[str]:
-        command = [sys.executable, "-c", PARTITION, str(card), *profiles]
-        with sim.State(state) as books:
-            before = {device.uuid for device in books.mig_devices}
-            subprocess.run(command, env=sim.environment(state), check=True)
-            return [device.uuid for device in books.mig_devices if device.uuid not in before]
-
-    return make
+    return testing.partition
 
 
 def run_by_qemu(program: Path) -> Path:
@@ -350,13 +329,13 @@ def run_by_qemu(program: Path) -> Path:
 
 
 @pytest.fixture
-def programs(compile_program: Callable[..., Path], processor: str, libraries: Path) -> Callable[..., Path]:
+def programs(compile_program: Callable[..., Path], processor: str, driver: Path) -> Callable[..., Path]:
     """Compiles programs/NAME.c once per session and set of flags."""
-    return partial(compile_program, processor, libraries)
+    return partial(compile_program, processor, driver)
 
 
 @pytest.fixture
-def lay_out_drivers(programs: Callable[..., Path], libraries: Path, tmp_path: Path) -> Callable[..., list[str]]:
+def lay_out_drivers(programs: Callable[..., Path], driver: Path, tmp_path: Path) -> Callable[..., list[str]]:
     """Gives a container other driver files than the simulator's two; returns those opened first, to link with."""
 
     def lay_out(container: Container, kinds: str, opened: str = "{0}.1") -> list[str]:
@@ -369,7 +348,7 @@ def lay_out_drivers(programs: Callable[..., Path], libraries: Path, tmp_path: Pa
         folder.mkdir()
         first = []
         for name, which, variable in (("libcuda.so", "CUDA", "CUDA_FILES"), ("libnvidia-ml.so", "NVML", "NVML_FILES")):
-            content = (libraries / f"sim/{name}.1").read_bytes()
+            content = (driver / f"{name}.1").read_bytes()
             for at, kind in enumerate(kinds.split()):
                 file = folder / (name + at * ".1")
                 if kind == "copy":

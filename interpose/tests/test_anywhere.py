@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import hami_gpusim as sim
 import hami_interpose
 import pytest
 from hami_interpose import region
@@ -54,7 +55,7 @@ def fill(make_container, programs, tmp_path, gpus):
     program = shutil.copy(programs("fill"), tmp_path / "fill")
     libraries = shutil.copytree(hami_interpose.library().parent, tmp_path / "lib")
     environment = container.environment()
-    environment["LD_LIBRARY_PATH"] = str(libraries / "sim")
+    environment["LD_LIBRARY_PATH"] = str(shutil.copytree(sim.library_dir(), tmp_path / "driver"))
     environment["LD_PRELOAD"] = environment["LD_PRELOAD"].replace(str(hami_interpose.library().parent), str(libraries))
     for path in [gpus, *gpus.rglob("*")]:
         path.chmod(0o777 if path.is_dir() else 0o666)

@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+import hami_gpusim as sim
 import pytest
 from hami_interpose import _region_layout as at
-from hami_interpose import sim
 from hami_interpose.limits import Limits
 
 MIB = 1 << 20

@@ -7,9 +7,9 @@ import json
 import signal
 import time
 
+import hami_gpusim as sim
 import pytest
 from hami_interpose import _region_layout as at
-from hami_interpose import sim
 
 MIB = 1 << 20
 OUT_OF_MEMORY = 2

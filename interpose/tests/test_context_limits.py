@@ -5,8 +5,8 @@ The simulated driver keeps its own books of what the limits of a context take; a
 
 from __future__ import annotations
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import sim
 from hami_interpose.limits import Mode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 import time
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import region, sim
+from hami_interpose import region
 
 pytestmark = pytest.mark.each_machine
 

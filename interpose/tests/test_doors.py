@@ -145,11 +145,11 @@ def test_dlvsym_of_a_driver_whose_functions_have_versions(make_container, progra
 
 
 @pytest.fixture
-def alone(libraries, tmp_path):
+def alone(driver, tmp_path):
     """A folder with the simulated libcuda.so.1, and no NVML."""
     folder = tmp_path / "alone"
     folder.mkdir()
-    (folder / "libcuda.so.1").symlink_to(libraries / "sim/libcuda.so.1")
+    (folder / "libcuda.so.1").symlink_to(driver / "libcuda.so.1")
     return folder
 
 

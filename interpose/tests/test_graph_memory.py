@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import sim
 
 pytestmark = pytest.mark.each_machine
 

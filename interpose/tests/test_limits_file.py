@@ -38,10 +38,10 @@ class Reader:
 def readers(compile_program, tmp_path_factory):
     started = {}
 
-    def start(processor, libraries):
+    def start(processor, driver):
         if processor not in started:
             sanitized = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all") if processor == "here" else ()
-            program = compile_program(processor, libraries, "parse_limits", "-D_GNU_SOURCE", *sanitized)
+            program = compile_program(processor, driver, "parse_limits", "-D_GNU_SOURCE", *sanitized)
             started[processor] = Reader(program, tmp_path_factory.mktemp("limits"))
         return started[processor]
 
@@ -54,8 +54,8 @@ def readers(compile_program, tmp_path_factory):
 
 
 @pytest.fixture
-def reader(readers, processor, libraries):
-    return readers(processor, libraries)
+def reader(readers, processor, driver):
+    return readers(processor, driver)
 
 
 def values(limits: Limits) -> str:

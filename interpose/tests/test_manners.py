@@ -8,9 +8,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import hami_gpusim as sim
 import hami_interpose
 import pytest
-from hami_interpose import sim, turn
+from hami_interpose import turn
 
 # But SIGKILL and SIGSTOP, which nobody can block, and the C library's own two.
 ALL_SIGNALS = (1 << 64) - 1 & ~sum(1 << number - 1 for number in (signal.SIGKILL, signal.SIGSTOP, 32, 33))
@@ -88,7 +89,7 @@ def test_a_setuid_program_reads_no_variable_of_its_user(make_container):
         kept = folder / "kept"
         kept.mkdir(mode=0o700)
         (folder / "program.c").write_text(SETUID)
-        libraries = [hami_interpose.library(), hami_interpose.library().parent / "sim/libcuda.so.1"]
+        libraries = [hami_interpose.library(), sim.library_dir() / "libcuda.so.1"]
         linked = [part for path in libraries for part in (f"-Wl,-rpath,{path.parent}", path)]
         command = ["gcc", folder / "program.c", "-o", folder / "program", "-Wl,--no-as-needed", *linked]
         subprocess.run([*map(str, command)], check=True)

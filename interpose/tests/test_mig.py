@@ -7,8 +7,9 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import region, sim
+from hami_interpose import region
 
 MIB = 1 << 20
 OUT_OF_MEMORY, NO_PERMISSION = 2, 4

@@ -9,8 +9,8 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import sim
 
 pytestmark = pytest.mark.each_machine
 

@@ -21,9 +21,13 @@ pytestmark = pytest.mark.timeout(900)
 INTERPOSE = Path(__file__).resolve().parent.parent
 OLDEST = (2, 17)
 MACHINES = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64"}
-LIBRARIES = {f"hami_interpose/lib/{name}" for name in ("libvgpu.so", "sim/libcuda.so.1", "sim/libnvidia-ml.so.1")}
+LIBRARIES = {
+    "hami-interpose": {"hami_interpose/lib/libvgpu.so"},  # a node gets no fake driver
+    "hami-gpusim": {f"hami_gpusim/lib/{name}" for name in ("libcuda.so.1", "libnvidia-ml.so.1")},
+}
 
 on_each_machine = pytest.mark.parametrize("machine", MACHINES)
+of_each_distribution = pytest.mark.parametrize("distribution", LIBRARIES)
 here = platform.machine()
 
 
@@ -38,9 +42,14 @@ def exports(library: Path) -> set[str]:
 
 
 @pytest.fixture
-def compiled(wheel, machine, tmp_path):
+def distribution():
+    return "hami-interpose"
+
+
+@pytest.fixture
+def compiled(wheel, machine, distribution, tmp_path):
     """Every ELF file of a wheel, unpacked."""
-    with zipfile.ZipFile(wheel(machine)) as archive:
+    with zipfile.ZipFile(wheel(machine, distribution)) as archive:
         names = {name for name in archive.namelist() if archive.read(name)[:4] == b"\x7fELF"}
         return {name: Path(archive.extract(name, tmp_path)) for name in names}
 
@@ -52,10 +61,11 @@ def pip(*words: object) -> None:
 
 
 @on_each_machine
-def test_a_wheel_says_where_it_runs(wheel, machine):
-    found = wheel(machine)
+@of_each_distribution
+def test_a_wheel_says_where_it_runs(wheel, machine, distribution):
+    found = wheel(machine, distribution)
     name, version, python, abi, platforms = found.stem.split("-")
-    assert (name, python, abi) == ("hami_interpose", "py3", "none")
+    assert (name, python, abi) == (distribution.replace("-", "_"), "py3", "none")
     assert set(platforms.split(".")) == {f"manylinux_2_17_{machine}", f"manylinux2014_{machine}"}
     with zipfile.ZipFile(found) as archive:
         lines = archive.read(f"{name}-{version}.dist-info/WHEEL").decode().splitlines()
@@ -65,8 +75,9 @@ def test_a_wheel_says_where_it_runs(wheel, machine):
 
 
 @on_each_machine
-def test_the_record_of_a_wheel_is_right(wheel, machine):
-    with zipfile.ZipFile(wheel(machine)) as archive:
+@of_each_distribution
+def test_the_record_of_a_wheel_is_right(wheel, machine, distribution):
+    with zipfile.ZipFile(wheel(machine, distribution)) as archive:
         names = archive.namelist()
         (record,) = (name for name in names if name.endswith(".dist-info/RECORD"))
         listed = {path: (digest, size) for path, digest, size in csv.reader(archive.read(record).decode().splitlines())}
@@ -79,8 +90,9 @@ def test_the_record_of_a_wheel_is_right(wheel, machine):
 
 
 @on_each_machine
-def test_what_is_compiled_is_for_the_machine_and_needs_nothing_newer_than_glibc_2_17(compiled, machine):
-    assert set(compiled) == LIBRARIES
+@of_each_distribution
+def test_what_is_compiled_is_for_the_machine_and_needs_nothing_newer_than_glibc_2_17(compiled, machine, distribution):
+    assert set(compiled) == LIBRARIES[distribution]
     for path in compiled.values():
         (kind,) = re.findall(r"Machine:\s+(.*)", readelf("--file-header", path))
         assert kind == MACHINES[machine]
@@ -100,11 +112,12 @@ def test_the_library_of_a_wheel_exports_what_is_wrapped(compiled, machine, versi
 def test_the_wheel_of_this_machine_installs_and_limits(wheel, make_container, programs, tmp_path):
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
-    pip("--python", venv / "bin/python", "install", "--no-deps", "--no-index", "--no-cache-dir", wheel(here))
-    script = "import hami_interpose as it, json; print(json.dumps([str(it.library()), str(it.sim_library_dir())]))"
+    both = [wheel(here, distribution) for distribution in LIBRARIES]
+    pip("--python", venv / "bin/python", "install", "--no-deps", "--no-index", "--no-cache-dir", *both)
+    script = "import hami_gpusim, hami_interpose as it; print(it.library(), hami_gpusim.library_dir(), sep='\\n')"
     # -I: nothing of this Python's, and no variable of it, reaches the fresh one.
     found = subprocess.run([venv / "bin/python", "-I", "-c", script], capture_output=True, text=True, check=True)
-    library, simulated = map(Path, json.loads(found.stdout))
+    library, simulated = map(Path, found.stdout.splitlines())
     assert library.is_relative_to(venv)
     assert simulated.is_relative_to(venv)
     container = make_container(4000)

@@ -6,8 +6,8 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import sim
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test

@@ -11,9 +11,10 @@ import sys
 import time
 from pathlib import Path
 
+import hami_gpusim as sim
 import hami_interpose
 import pytest
-from hami_interpose import region, sim, turn
+from hami_interpose import region, turn
 from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, Mode, encode
 
 MIB = 1 << 20
@@ -409,7 +410,7 @@ def test_library_that_takes_functions_past_us_is_named(make_container, programs,
     [(state, text)] = found["drivers"]
     assert (status, state) == ((0, "ok") if how == "plain" else (1, "wrong"))
     assert (f"{plugin} takes " in text) == (how != "plain")
-    assert "sim/libcuda.so.1, " in text
+    assert "hami_gpusim/lib/libcuda.so.1, " in text
 
 
 @pytest.mark.parametrize("kinds", ["copy copy", "lazy lazy copy", "- eager copy"])

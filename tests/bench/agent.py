@@ -51,7 +51,7 @@ def run(*, quick: bool) -> list[Figure]:
 
 
 async def _run(idle_s: float, scrapes: int) -> list[Figure]:
-    sim = import_module("hami_interpose.sim")
+    sim = import_module("hami_gpusim")
     with tempfile.TemporaryDirectory(prefix="hami-") as name:
         folder = Path(name)
         sim.create(folder / "gpus", f"h100x{CARDS}")
@@ -81,7 +81,7 @@ async def _run(idle_s: float, scrapes: int) -> list[Figure]:
 
 def _agent(folder: Path, cluster: Cluster) -> Part:
     metrics = free_port()
-    libraries = import_module("hami_interpose").sim_library_dir()
+    libraries = import_module("hami_gpusim").library_dir()
     return Part(
         "agent",
         [sys.executable, "-m", "hami_core", "agent", "--vendor=nvidia", "--node-name=n1",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import sim
 
 from tests import mig_administrator
 from tests.e2e.bed.bed import Node

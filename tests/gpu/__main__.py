@@ -149,7 +149,7 @@ def go(options: argparse.Namespace, words: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="hami-gpu-") as folder:
         work, state = Path(folder), None
         if options.simulated:
-            from hami_interpose import sim
+            import hami_gpusim as sim
 
             state = work / "gpus"
             sim.create(state, "h100", seed="kit")

@@ -279,7 +279,7 @@ class Bed:
         env["KERNELS"] = str(OURS / "programs/kernels.ptx")
         env["PYTHONWARNINGS"] = "ignore"
         if self.simulated is not None:
-            from hami_interpose import sim  # needs the simulated driver, which may not be built
+            import hami_gpusim as sim  # needs the simulated driver, which may not be built
 
             return sim.environment(self.simulated, env)
         if self.uuid:  # CUDA numbers cards by speed, NVML by slot: so use the UUID

@@ -7,9 +7,9 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import hami_gpusim as sim
 import hami_interpose
 import pytest
-from hami_interpose import sim
 from hami_interpose.limits import CorePolicy, Mode
 
 from tests.gpu import __main__ as kit

@@ -8,9 +8,9 @@ import stat
 import subprocess
 import sys
 
+import hami_gpusim as sim
 import pytest
 import yaml
-from hami_interpose import sim
 
 from tests.e2e.bed import gpus
 

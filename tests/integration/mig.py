@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
-from hami_interpose import sim
+import hami_gpusim as sim
 from hami_nvidia.demo.stage import GpuStage
 
 from tests.integration.bed import MIB

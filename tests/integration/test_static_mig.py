@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import sim
 from hami_nvidia.demo.stage import GpuNode
 
 from tests import mig_administrator

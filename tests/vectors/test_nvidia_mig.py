@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hami_interpose import _sim_profiles
+from hami_gpusim import _profiles
 from hami_nvidia import mig
 from hami_nvidia.config import MigAllowance, NvidiaConfig
 from hami_nvidia.nvml_mig import Profile
@@ -124,7 +124,7 @@ def test_models_match_as_parts_of_a_cards_name(case: dict[str, str | None]) -> N
 
 @pytest.mark.parametrize("model", ["a100", "h100", "h200", "b200"])
 def test_simulated_cards_have_the_places_of_the_table(model: str) -> None:
-    rows = _sim_profiles.model(model)["mig_profiles"]
+    rows = _profiles.model(model)["mig_profiles"]
     table = value("vendors/mig.nvmlPlacementsByFamily")["A100/H100/H200/B200-class"]
     plain = {row["name"].partition(".")[0]: row for row in rows if row["profile"] in {0, 1, 2, 3, 4}}
     for word, row in plain.items():

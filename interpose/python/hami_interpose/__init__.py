@@ -1,7 +1,7 @@
-"""Limits for CUDA programs inside one container: `libvgpu.so`, its files, and simulated GPUs to try it on.
+"""Limits for CUDA programs inside one container: `libvgpu.so` and its files.
 
-The names here are the whole public interface, with `hami_interpose.limits` (the limits file),
-`hami_interpose.region` (the shared region) and `hami_interpose.sim` (simulated GPUs).
+The names here are the whole public interface, with `hami_interpose.limits` (the limits file) and
+`hami_interpose.region` (the shared region).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+from hami_interpose._moved import gpusim
 from hami_interpose._version import __version__
 
 __all__ = ["LibraryMissingError", "__version__", "build_id", "library", "sim_library_dir"]
@@ -18,7 +19,7 @@ _LIBRARIES = Path(__file__).resolve().parent / "lib"
 
 
 class LibraryMissingError(FileNotFoundError):
-    """The compiled libraries are not beside the package."""
+    """`libvgpu.so` is not beside the package."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -33,16 +34,17 @@ def library() -> Path:
     Raises:
         LibraryMissingError: it was not built.
     """
-    return _existing(_LIBRARIES / "libvgpu.so")
+    path = _LIBRARIES / "libvgpu.so"
+    if not path.exists():
+        raise LibraryMissingError(path)
+    return path
 
 
 def sim_library_dir() -> Path:
-    """Returns the folder with the simulated `libcuda.so.1` and `libnvidia-ml.so.1`.
-
-    Raises:
-        LibraryMissingError: they were not built.
-    """
-    return _existing(_LIBRARIES / "sim" / "libcuda.so.1").parent
+    """Deprecated: `hami_gpusim.library_dir`, under its old name."""
+    package = gpusim("hami_interpose.sim_library_dir", "hami_gpusim.library_dir")
+    folder: Path = package.library_dir()
+    return folder
 
 
 @cache
@@ -59,9 +61,3 @@ def build_id() -> str:
     if found is None:
         raise ValueError(f"{library()}: no build id in it, so not a libvgpu.so of this project")
     return found[1].decode("ascii")
-
-
-def _existing(path: Path) -> Path:
-    if not path.exists():
-        raise LibraryMissingError(path)
-    return path

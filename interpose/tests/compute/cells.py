@@ -13,7 +13,8 @@ import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from hami_interpose import region, sim, turn
+import hami_gpusim as sim
+from hami_interpose import region, turn
 from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, encode
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import region, sim, turn
+from hami_interpose import region, turn
 from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, Mode
 
 from .cells import CLOCK_STARTS, Tenant

@@ -21,8 +21,8 @@ import shutil
 import stat
 from typing import TYPE_CHECKING, Any, Final
 
+import hami_gpusim as sim
 import yaml
-from hami_interpose import sim, sim_library_dir
 
 from tests.e2e.bed.errors import BedError
 
@@ -52,7 +52,7 @@ def prepare(root: Path, profile: str) -> None:
 
     Args:
         root: Folder in place of the node's root.
-        profile: Profile for `hami_interpose.sim.create`, such as ``a100x2``.
+        profile: Profile for `hami_gpusim.create`, such as ``a100x2``.
 
     Raises:
         BedError: Device nodes cannot be made here.
@@ -61,7 +61,7 @@ def prepare(root: Path, profile: str) -> None:
     libraries.mkdir(parents=True, exist_ok=True)
     for name in LIBRARIES:
         if not (libraries / name).exists():
-            shutil.copy(sim_library_dir() / name, libraries / name)
+            shutil.copy(sim.library_dir() / name, libraries / name)
     state = root / STATE.strip("/")
     if not (state / "books").exists():
         sim.create(state, profile)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hami_interpose.sim import State
+from hami_gpusim import State
 
 from tests.e2e.faults import ours
 from tests.e2e.faults.truth import emptied, settled, wait_for_none

@@ -9,15 +9,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import sim
 from hami_nvidia.node import NvidiaNode
 from hami_nvidia.nvml import Nvml
 from hami_nvidia.settings import NodeSettings
 
 from hami_core import NodeContext
 
-LIBRARY = str(sim.LIBRARIES / "libnvidia-ml.so.1")
+LIBRARY = str(sim.library_dir() / "libnvidia-ml.so.1")
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +58,7 @@ def node(gpus, tmp_path):
     def make(config=None, clocks=(), **settings):
         fixed = {
             "nvml_library": LIBRARY,
-            "driver_libraries": (sim.LIBRARIES / "libcuda.so.1", sim.LIBRARIES / "libnvidia-ml.so.1"),
+            "driver_libraries": (sim.library_dir() / "libcuda.so.1", sim.library_dir() / "libnvidia-ml.so.1"),
             "container_library_dir": "/usr/local/nvidia/lib64",
             "dev_root": gpus / "dev",
             "library_dir": tmp_path / "lib",

@@ -15,11 +15,11 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import hami_gpusim as sim
 import hami_nvidia.nvml
 import hami_nvidia.nvml_mig
 import pynvml
 import pytest
-from hami_interpose import sim
 from hami_nvidia import monitor
 from hami_nvidia.node import NvidiaNode
 from hami_nvidia.settings import NodeSettings
@@ -27,7 +27,7 @@ from hami_nvidia.settings import NodeSettings
 from hami_core import ContainerKind, ContainerRef, DeviceError, MigPlacement, NodeContext, Slice
 from hami_core.agent.health import HealthTracker
 
-LIBRARY = sim.LIBRARIES / "libnvidia-ml.so.1"
+LIBRARY = sim.library_dir() / "libnvidia-ml.so.1"
 CODES = sorted(
     value for name, value in vars(pynvml).items() if name.startswith("NVML_ERROR_") and isinstance(value, int)
 )

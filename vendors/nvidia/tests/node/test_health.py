@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import threading
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import sim
 from hami_nvidia.health import LOG_EVERY_S, REMAP_FAILED, HealthWatch, XidPolicy
 from structlog.testing import capture_logs
 

@@ -11,9 +11,10 @@ import threading
 from contextlib import ExitStack
 from pathlib import Path
 
+import hami_gpusim as sim
 import hami_interpose
 import pytest
-from hami_interpose import region, sim
+from hami_interpose import region
 from hami_interpose.host_pids import Claim
 from hami_interpose.limits import encode
 from hami_nvidia.allocate import limits_of

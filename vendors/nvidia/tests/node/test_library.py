@@ -9,9 +9,10 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+import hami_gpusim as sim
 import hami_interpose
 import pytest
-from hami_interpose import region, sim
+from hami_interpose import region
 from hami_nvidia.allocate import LIBRARY_PATH
 from hami_nvidia.library import SWEEP_INTERVAL_S, LibraryFolder
 

@@ -7,9 +7,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import hami_gpusim as sim
 import pynvml
 import pytest
-from hami_interpose import sim
 from structlog.testing import capture_logs
 
 from hami_core import ContainerKind, ContainerRef, Slice
@@ -354,7 +354,7 @@ print(cuda.cuInit(0), cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0),
 def allocate(gpus, mib: int, cgroup: Path) -> str:
     """What a program without the interposer is answered. Its cgroup may be one that it made itself."""
     env = {"HAMI_SIM_STATE": str(gpus), "HAMI_SIM_CGROUP": str(cgroup)}
-    command = [sys.executable, "-c", PROGRAM, str(sim.LIBRARIES / "libcuda.so.1"), str(mib)]
+    command = [sys.executable, "-c", PROGRAM, str(sim.library_dir() / "libcuda.so.1"), str(mib)]
     return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -385,7 +385,7 @@ def test_the_misc_backend_never_counts_what_came_before_its_limit(bed, gpus, mon
     monkeypatch.setenv("HAMI_SIM_MEMORY_LIMITS", driver)
     folder = bed.run("one", mib=2000)
     env = {"HAMI_SIM_STATE": str(gpus), "HAMI_SIM_CGROUP": str(folder)}
-    command = [sys.executable, "-c", EARLY, str(sim.LIBRARIES / "libcuda.so.1")]
+    command = [sys.executable, "-c", EARLY, str(sim.library_dir() / "libcuda.so.1")]
     with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout.readline().strip() == "0"
         bed.tend()

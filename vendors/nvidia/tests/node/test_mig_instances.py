@@ -8,8 +8,8 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import sim
 from hami_nvidia import mig
 from hami_nvidia.config import MigAllowance, NvidiaConfig
 from hami_nvidia.nvml_mig import NvmlMig
@@ -97,7 +97,7 @@ class Machine:
         sim.create(folder / "state", model)
         self.cards = sim.State(folder / "state")
         self.cards.set_modes(0, mig=True)
-        command = [sys.executable, "-c", AGENTS, str(sim.LIBRARIES / "libnvidia-ml.so.1"), str(self.state)]
+        command = [sys.executable, "-c", AGENTS, str(sim.library_dir() / "libnvidia-ml.so.1"), str(self.state)]
         env = {**os.environ, "HAMI_SIM_STATE": str(folder / "state")}
         self.errors = (folder / "errors").open("w+")
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.errors}

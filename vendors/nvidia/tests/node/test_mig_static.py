@@ -7,8 +7,8 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import sim
 from hami_nvidia import mig_static
 from hami_nvidia.nvml_mig import Instance, NvmlMig, Profile
 
@@ -416,7 +416,7 @@ def test_every_plain_profile_of_a_card_becomes_a_resource(tmp_path, model):
         "from hami_nvidia.node import NvidiaNode\n"
         "from hami_nvidia.nvml_mig import NvmlMig\n"
         "from hami_nvidia.settings import NodeSettings\n"
-        f"library = {str(sim.LIBRARIES / 'libnvidia-ml.so.1')!r}\n"
+        f"library = {str(sim.library_dir() / 'libnvidia-ml.so.1')!r}\n"
         "node = NvidiaNode(NodeSettings(nvml_library=library, mig_strategy='mixed', driver_libraries=(library,)))\n"
         f"node.families(None, NodeContext('n1', Path({str(tmp_path / 'hami')!r})))\n"
         "driver, card = NvmlMig(node.nvml), node.nvml.cards()[0][0].uuid\n"

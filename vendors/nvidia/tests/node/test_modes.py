@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import sim
 from hami_nvidia import modes
 
 from hami_core import Reason, Request

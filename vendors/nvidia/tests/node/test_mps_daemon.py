@@ -11,8 +11,8 @@ import sys
 import time
 from contextlib import contextmanager
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import sim
 
 pytestmark = pytest.mark.timeout(60)
 COMMAND = (sys.executable, "-m", "hami_nvidia.mps")
@@ -190,14 +190,14 @@ def test_what_an_administrator_got_wrong_is_named(mps, settings, words):
 
 def test_exclusive_sets_the_compute_mode_of_shared_cards_only(supervise, state, nvml):
     state.set_modes(1, compute="prohibited")
-    with supervise(EXCLUSIVE="true", NVML_LIBRARY=sim.LIBRARIES / "libnvidia-ml.so.1") as supervisor:
+    with supervise(EXCLUSIVE="true", NVML_LIBRARY=sim.library_dir() / "libnvidia-ml.so.1") as supervisor:
         supervisor.answers()
         assert [line["card"] for line in supervisor.events("EXCLUSIVE_PROCESS")] == [nvml.cards()[0][0].uuid]
     assert [card.modes.compute for card in nvml.cards()[0]] == [3, 2]
 
 
 def test_compute_modes_are_left_alone_without_the_setting(supervise, state, nvml):
-    with supervise(NVML_LIBRARY=sim.LIBRARIES / "libnvidia-ml.so.1") as supervisor:
+    with supervise(NVML_LIBRARY=sim.library_dir() / "libnvidia-ml.so.1") as supervisor:
         supervisor.answers()
     assert [card.modes.compute for card in nvml.cards()[0]] == [0, 0]
 

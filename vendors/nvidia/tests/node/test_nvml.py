@@ -6,8 +6,8 @@ import shutil
 import subprocess
 import sys
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import sim
 from hami_nvidia.modes import ALL_ALLOWED
 from hami_nvidia.nvml import Nvml, NvmlError
 
@@ -58,7 +58,7 @@ def test_a_driver_that_was_replaced_is_used_through_its_new_library(tmp_path, mo
     places = []
     for name in ("old", "new"):
         sim.create(tmp_path / name, "a100")
-        places.append(shutil.copy(sim.LIBRARIES / "libnvidia-ml.so.1", tmp_path / f"libnvidia-ml.so.{name}"))
+        places.append(shutil.copy(sim.library_dir() / "libnvidia-ml.so.1", tmp_path / f"libnvidia-ml.so.{name}"))
     now = [places[0]]
     nvml = Nvml(lambda: now[0])
     monkeypatch.setenv("HAMI_SIM_STATE", str(tmp_path / "old"))

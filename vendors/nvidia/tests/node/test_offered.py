@@ -7,8 +7,8 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import sim
 
 from hami_core import ContainerKind, NodeFacts, Request
 from hami_core.inventory import Inventory
@@ -106,7 +106,7 @@ def test_nvml_reports_reserved_memory(tmp_path):
     (tmp_path / "t4.yaml").write_text("devices: [{model: t4, memory_reserved_mib: 450}]")
     code = (
         "from hami_nvidia.nvml import Nvml\n"
-        f"(card,), _ = Nvml(lambda: {str(sim.LIBRARIES / 'libnvidia-ml.so.1')!r}).cards()\n"
+        f"(card,), _ = Nvml(lambda: {str(sim.library_dir() / 'libnvidia-ml.so.1')!r}).cards()\n"
         "print(card.memory_bytes >> 20, card.reserved_bytes >> 20)"
     )
     sim.create(tmp_path / "state", tmp_path / "t4.yaml")

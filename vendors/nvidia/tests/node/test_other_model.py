@@ -7,8 +7,8 @@ import os
 import subprocess
 import sys
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import sim
 
 AGENT = """
 import json, sys
@@ -36,7 +36,7 @@ def discover(folder, model: str, *, allowed: str = "A100", profile: str = "1g.10
     sim.create(folder / "gpus", model)
     file = folder / "config.json"
     file.write_text(json.dumps({"nodeconfig": [{"name": "n1", **entry}]}))
-    command = [sys.executable, "-c", AGENT, str(file), str(sim.LIBRARIES / "libnvidia-ml.so.1"), allowed, profile]
+    command = [sys.executable, "-c", AGENT, str(file), str(sim.library_dir() / "libnvidia-ml.so.1"), allowed, profile]
     env = {**os.environ, "HAMI_SIM_STATE": str(folder / "gpus")}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

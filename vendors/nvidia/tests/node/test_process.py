@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import aiohttp
+import hami_gpusim as sim
 import hami_interpose
 import pytest
-from hami_interpose import feedback, region, sim, sim_library_dir, turn
+from hami_interpose import feedback, region, turn
 from hami_nvidia import rules
 from hami_nvidia.health import REMAP_FAILED
 
@@ -148,7 +149,7 @@ class Bed:
         await self.cluster.__aexit__(None, None, None)
 
     def start(self) -> None:
-        libraries = sim_library_dir()
+        libraries = sim.library_dir()
         keep = {k: v for k, v in os.environ.items() if not k.startswith("HAMI_")}
         more = {
             "HAMI_SIM_STATE": str(self.gpus),
@@ -624,7 +625,7 @@ async def test_the_driver_is_found_below_a_mounted_host_root(root):
     libraries = host / "usr/lib/x86_64-linux-gnu"
     libraries.mkdir(parents=True)
     for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
-        shutil.copy(sim_library_dir() / name, libraries / name)
+        shutil.copy(sim.library_dir() / name, libraries / name)
     seen.symlink_to(host)  # as a mount would show it
     env = {
         "LD_LIBRARY_PATH": None,
@@ -650,7 +651,7 @@ async def test_auto_finds_the_driver_that_the_gpu_operator_installs_late(root):
     async def install() -> None:
         await asyncio.sleep(2)
         for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
-            shutil.copy(sim_library_dir() / name, driver / "usr/lib64" / name)
+            shutil.copy(sim.library_dir() / name, driver / "usr/lib64" / name)
         ready = seen / "run/nvidia/validations/driver-ready"
         ready.parent.mkdir(parents=True)
         ready.write_text(f"IS_HOST_DRIVER=false\nNVIDIA_DRIVER_ROOT={driver}\nNVIDIA_DEV_ROOT=/\n")

@@ -36,7 +36,7 @@ class GpuNode(StageNode):
     """A node of the stage with GPUs.
 
     Attributes:
-        profile: Name or file of its simulated GPUs, for `hami_interpose.sim.create`. Unused if no agent of NVIDIA's
+        profile: Name or file of its simulated GPUs, for `hami_gpusim.create`. Unused if no agent of NVIDIA's
             vendor runs on the node (`agents`).
         split: Number of slots of each GPU.
     """
@@ -73,7 +73,7 @@ class GpuStage(Stage):
         """Paths of the node's driver libraries and devices."""
         environment = super().agent_environment(node) | {"HAMI_NVIDIA_SPLIT_COUNT": str(_gpus(node).split)}
         if self._simulates(node):
-            libraries = str(_interposer().sim_library_dir())
+            libraries = str(_simulated().library_dir())
             environment |= {
                 "HAMI_SIM_STATE": str(self.gpu_state(node.name)),
                 "LD_LIBRARY_PATH": libraries,
@@ -118,7 +118,7 @@ class GpuStage(Stage):
             (folder / name).chmod(0o755)
         build = ["cc", "-std=c11", "-O1", str(PROGRAMS / "probe.c"), "-o", str(folder / C_PROGRAM)]
         # The simulated driver has the real one's interface. A real one may lie where no linker looks.
-        driver = [f"-L{_interposer().sim_library_dir()}", "-l:libcuda.so.1"]
+        driver = [f"-L{_simulated().library_dir()}", "-l:libcuda.so.1"]
         done = subprocess.run([*build, *driver], capture_output=True, text=True, check=False)
         if done.returncode:
             raise StageError(f"the C client program does not compile:\n{done.stderr}")
@@ -161,7 +161,12 @@ def _require(*, real: bool) -> None:
     Raises:
         ConfigError: Something is missing; names it and how to install it.
     """
-    packages = {"cuda.bindings": "cuda-bindings", "pynvml": "nvidia-ml-py", "hami_interpose": "hami-interpose"}
+    packages = {
+        "cuda.bindings": "cuda-bindings",
+        "pynvml": "nvidia-ml-py",
+        "hami_interpose": "hami-interpose",
+        "hami_gpusim": "hami-gpusim",
+    }
     missing = [name for module, name in packages.items() if not _is_installed(module)]
     if missing:
         raise ConfigError("demo", f"not installed: {', '.join(missing)}", "pip install 'hami[demo]'")
@@ -185,15 +190,10 @@ def _is_installed(module: str) -> bool:
 
 
 def _simulated() -> ModuleType:
-    _interposer()
-    return import_module("hami_interpose.sim")
-
-
-def _interposer() -> ModuleType:
     try:
-        return import_module("hami_interpose")
+        return import_module("hami_gpusim")
     except ImportError as error:
-        raise ConfigError("demo", "hami-interpose is not installed", "pip install 'hami[demo]'") from error
+        raise ConfigError("demo", "hami-gpusim is not installed", "pip install 'hami[demo]'") from error
 
 
 class GpuDemo:
