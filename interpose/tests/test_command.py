@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import hami_gpusim
 import hami_interpose
 import pytest
 from hami_interpose import region
@@ -159,17 +160,31 @@ def test_dump_waits_for_no_pipe(tmp_path):
 
 def test_the_command_line_explains_itself():
     assert "on the node: any container's" in call("dump", "--help").stdout
-    assert all(word in call("--help").stdout for word in ("path", "build-id", "dump", "top", "check", "sim"))
+    assert all(word in call("--help").stdout for word in ("path", "build-id", "dump", "top", "check"))
     assert call("dump", "--bogus").returncode == call("bogus").returncode == call().returncode == 2
 
 
-# ---- sim ----
+# ---- old names of simulated GPUs ----
 
 
-def test_sim_runs_a_command_on_simulated_gpus(programs):
-    found = call("sim", "--profile", "a100x2", "--", programs("fill"), 2048)
-    assert found.returncode == 0, found.stderr
-    assert json.loads(found.stdout)["total"] == 80 << 30
-    assert call("sim", "--profile", "a100", "--", "/bin/sh", "-c", "exit 7").returncode == 7
-    assert "profile" in call("sim", "--profile", "nothing", "--", "/bin/true").stderr
-    assert call("sim", "--profile", "a100").returncode == 2
+def test_sim_forwards_to_hami_gpusim():
+    found = call("sim", "--profile", "a100", "--", "/bin/sh", "-c", "exit 7")
+    assert found.returncode == 7
+    assert "DeprecationWarning: python -m hami_interpose sim is deprecated: use python -m hami_gpusim" in found.stderr
+
+
+def test_old_python_names_forward_to_hami_gpusim():
+    with pytest.warns(DeprecationWarning, match=r"hami_interpose\.sim is deprecated: use hami_gpusim"):
+        from hami_interpose.sim import State, create
+    assert (State, create) == (hami_gpusim.State, hami_gpusim.create)
+    with pytest.warns(DeprecationWarning, match=r"use hami_gpusim\.library_dir"):
+        assert hami_interpose.sim_library_dir() == hami_gpusim.library_dir()
+
+
+def test_without_hami_gpusim_old_names_say_what_to_install():
+    hidden = "import sys; sys.modules['hami_gpusim'] = None; "
+    command = "from hami_interpose.__main__ import main; sys.exit(main(['sim', '--profile', 'a100', '--', 'true']))"
+    for script in (command, "import hami_interpose.sim", "import hami_interpose; hami_interpose.sim_library_dir()"):
+        done = subprocess.run([sys.executable, "-c", hidden + script], capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "simulated GPUs need hami-gpusim: run `pip install hami-gpusim`" in done.stderr
