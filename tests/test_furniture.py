@@ -41,7 +41,7 @@ def test_every_folder_of_a_vendor_has_its_licence():
 
 
 def test_new_version_is_written_everywhere(tmp_path):
-    names = [distributions.SOURCE, "LICENSE", "interpose/pyproject.toml"]
+    names = [distributions.SOURCE, "LICENSE"]
     names += [str(file.relative_to(ROOT)) for file, _ in distributions.copies()]
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,10 @@ def test_new_version_is_written_everywhere(tmp_path):
     for vendor in in_tree(tmp_path):
         assert vendor.version == "7.8.9"
         assert "hami>=7.8,<7.9" in vendor.pyproject["project"]["dependencies"]
-    for name in ("contrib/helm/hami/Chart.yaml", "CITATION.cff", "interpose/python/hami_interpose/_version.py"):
+    for name in ("pyproject.toml", "interpose/pyproject.toml", "vendors/nvidia/pyproject.toml"):
+        assert '"hami-gpusim>=7.8,<7.9' in (tmp_path / name).read_text("utf-8")
+    native = ("interpose/python/hami_interpose/_version.py", "interpose/gpusim/python/hami_gpusim/_version.py")
+    for name in ("contrib/helm/hami/Chart.yaml", "CITATION.cff", *native):
         text = (tmp_path / name).read_text("utf-8")
         assert "7.8.9" in text
         assert distributions.current() not in text

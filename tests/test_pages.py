@@ -59,6 +59,7 @@ MADE_UP = {
     "--min-dsmlu-unit": "a flag of Cambricon's device plugin",
     "hami_core": "a Python package",
     "hami_interpose": "a Python package",
+    "hami_gpusim": "a Python package",
     "hami_acme": "the template: a Python package",
     "hami_container_last_kernel_elapsed_seconds": "compatibility: HAMi's, and not served",
 }

@@ -27,7 +27,7 @@ PAGES = [
     *(ROOT / "docs").rglob("*.md"),
     *(page for vendor in in_tree() for page in vendor.folder.glob("*.md")),
 ]
-DISTRIBUTIONS = ["hami", "hami-interpose", *(vendor.distribution for vendor in in_tree())]
+DISTRIBUTIONS = ["hami", "hami-interpose", "hami-gpusim", *(vendor.distribution for vendor in in_tree())]
 HEAVY = {"aiohttp", "grpc", "kubernetes", "numpy", "pydantic_settings", "structlog", "rich", "pluggy"}
 
 

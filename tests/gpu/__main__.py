@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-if importlib.util.find_spec("hami_interpose") is None:
-    sys.path.insert(0, str(ROOT / "interpose/python"))
+for _package, _folder in {"hami_interpose": "interpose/python", "hami_gpusim": "interpose/gpusim/python"}.items():
+    if importlib.util.find_spec(_package) is None:
+        sys.path.insert(0, str(ROOT / _folder))
 
 from . import compute, cost, doors, facts, memory, page, priority  # noqa: E402 - they need the path
 from .bed import Bed, KitError  # noqa: E402
@@ -57,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--json", type=Path, help="file for the findings")
     made.add_argument("--keep", action="store_true", help=f"keep the run and rewrite {page.PAGE.relative_to(ROOT)}")
     made.add_argument("--full", action="store_true", help="windows of 10 s in every cell of compute; no time limit")
-    made.add_argument("--simulated", action="store_true", help="use the simulated driver of hami_interpose")
+    made.add_argument("--simulated", action="store_true", help="use the simulated driver of hami_gpusim")
     made.add_argument("--page", action="store_true", help="only rewrite the page from the kept runs")
     return made
 

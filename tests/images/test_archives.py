@@ -308,6 +308,15 @@ def test_agent_image_without_a_node_side_is_refused(tmp_path, capsys):
     assert "--vendor-wheel FILE" in capsys.readouterr().err
 
 
+def test_no_image_holds_a_simulated_driver():
+    """Neither as a distribution that one of ours needs, nor among the sources that the interposer is built from."""
+    ours = wheels.with_ours(ROOT, [name for name in wheels.DISTRIBUTIONS if name != "hami-gpusim"])
+    assert "hami-gpusim" not in ours
+    built = [path.relative_to(ROOT).as_posix() for path in wheels.sources(ROOT, "hami-interpose")]
+    assert "interpose/src/CMakeLists.txt" in built
+    assert [path for path in built if path.startswith("interpose/gpusim/")] == []
+
+
 @pytest.mark.parametrize(("distribution", "has_command"), [("hami", True), ("hami_acme", True), ("other", False)])
 def test_commands_of_our_own_wheels_are_in_the_image(tmp_path, distribution, has_command):
     points = "[console_scripts]\nhami = hami_core.cli.main:main\n[hami.node]\nacme = hami_acme:Acme\n"

@@ -174,6 +174,7 @@ discovery.installed = lambda group: [] if group == discovery.NODE else real(grou
     [
         ("sys.modules['cuda'] = None", [], "demo: not installed: cuda-bindings (pip install 'hami[demo]')"),
         ("sys.modules['hami_interpose'] = None", [], "demo: not installed: hami-interpose (pip install 'hami[demo]')"),
+        ("sys.modules['hami_gpusim'] = None", [], "demo: not installed: hami-gpusim (pip install 'hami[demo]')"),
         ("os.environ['PATH'] = '/nonexistent'", [], "there is no C compiler cc on the PATH (install gcc"),
         (
             "import pynvml; pynvml.nvmlInit = lambda: (_ for _ in ()).throw(pynvml.NVMLError(12))",
@@ -192,7 +193,7 @@ discovery.installed = lambda group: [] if group == discovery.NODE else real(grou
             "--vendor: ascend has no node side",
         ),
     ],
-    ids=["cuda", "interpose", "compiler", "driver", "dir", "no-vendor", "node-side"],
+    ids=["cuda", "interpose", "gpusim", "compiler", "driver", "dir", "no-vendor", "node-side"],
 )
 def test_missing_part_is_named_before_anything_starts(short_folder, before, arguments, words):
     arguments = [word.format(pods=written(short_folder / "one.yaml", acme.pod("p", 1))) for word in arguments]
