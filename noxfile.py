@@ -266,10 +266,11 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(tags=["gen"])
 def gen(session: nox.Session) -> None:
-    """Write all generated files: C tables and stubs, the chart's schema, copies of version and licence, pages."""
+    """Write all generated files: C tables, stubs, Python structures, the chart schema, copies of version, pages."""
     install(session, "test")
     scripts = (
         "interpose/gen/emit.py",
+        "interpose/gen/layouts.py",
         "interpose/gpusim/gen_stubs.py",
         "contrib/helm/generate.py",
         "contrib/distributions.py",

@@ -280,13 +280,10 @@ def generate() -> dict[Path, str]:
     return files
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    check = parser.parse_args().check
+def update(files: dict[Path, str], *, check: bool) -> int:
+    """Writes files, or compares them and shows what differs; returns the exit status."""
     stale = 0
-    for path, content in generate().items():
+    for path, content in files.items():
         name = path.relative_to(ROOT.parent)
         if not path.parent.is_dir():
             continue  # built from an sdist: the documentation is elsewhere
@@ -295,11 +292,18 @@ def main() -> int:
             continue
         stale = 1
         if check:
-            diff = difflib.unified_diff(found.splitlines(), content.splitlines(), str(name), "spec", lineterm="")
+            diff = difflib.unified_diff(found.splitlines(), content.splitlines(), str(name), "generated", lineterm="")
             sys.stderr.write("\n".join([*diff, ""]))
         else:
             path.write_text(content)
     return stale if check else 0
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    return update(generate(), check=parser.parse_args().check)
 
 
 if __name__ == "__main__":

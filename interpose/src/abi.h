@@ -4,8 +4,8 @@
  * The file starts with HAMi-core's layout, version 1.2, at its offsets, so that monitors made for it can read ours
  * (struct hami_v1). Behind it, page aligned, lies our own block (struct hami_block), which is what enforcement
  * uses. All integers are little endian; every field that several processes write is a C11 atomic. The file has
- * HAMI_REGION_SIZE bytes (compute_abi.h), always, and is made by the agent; hami_interpose.region (Python) has the same
- * offsets and a test compares them. A library meets a region of another version only if the agent was upgraded below a
+ * HAMI_REGION_SIZE bytes (compute_abi.h), always, and is made by the agent, in Python, by the structures that
+ * gen/layouts.py writes from these. A library meets a region of another version only if the agent was upgraded below a
  * running container: it refuses the region, and memory with it.
  *
  * Memory is counted in pages of 4 KiB: everything a device hands out is a multiple of that.

@@ -9,7 +9,7 @@
  * is the only thing that tenants share, so it is read and written by system calls alone (src/compute/page.c), and what
  * it says is judged and never trusted. Nonsense in it can cost turns, never time of one's own account.
  *
- * Times are nanoseconds of CLOCK_MONOTONIC. hami_interpose.region and hami_interpose.turn have the same offsets.
+ * Times are nanoseconds of CLOCK_MONOTONIC. gen/layouts.py writes these structures for Python.
  */
 #ifndef HAMI_COMPUTE_ABI_H
 #define HAMI_COMPUTE_ABI_H

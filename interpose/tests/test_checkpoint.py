@@ -328,7 +328,7 @@ def test_one_suspends_at_a_time_until_that_process_ends(scene):
     """A process that stops in the middle holds the others up; its end does not."""
     assert each(scene.warden, AWAY, scene.pid) == [0, 0]
     lock = "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX, 1, int(sys.argv[2])); "
-    first_slot = at.LOCK_BASE + 2 * at.PROCESSES
+    first_slot = at.LOCK_SUSPEND
     holder = scene.container.start(
         sys.executable, "-c", lock + "print(flush=True); input()", scene.container.region_path, first_slot
     )
@@ -350,10 +350,10 @@ def test_a_program_without_cuda_stays_so(scene):
     before = used(scene.container)
     assert each(scene.warden, AWAY, scene.pid) == [0, 0]
     with scene.container.region_path.open("r+b") as file:
-        file.seek(at.BLOCK_OFFSET + at.OWNERS_AT)  # the first slot
+        file.seek(at.BLOCK_OFFSET + at.Block.owners.offset)  # the first slot
         (owner,) = struct.unpack("<Q", file.read(8))
         assert owner >> at.OWNER_STATE_SHIFT == at.SLOT_SUSPENDED
-        file.seek(at.BLOCK_OFFSET + at.OWNERS_AT)
+        file.seek(at.BLOCK_OFFSET + at.Block.owners.offset)
         file.write(struct.pack("<Q", owner ^ (at.SLOT_SUSPENDED ^ at.SLOT_MOVING) << at.OWNER_STATE_SHIFT))
     assert used(scene.container) == before
     script = """

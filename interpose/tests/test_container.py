@@ -186,7 +186,7 @@ def test_children_of_a_fork_have_slots_of_their_own(make_container, programs, ho
 def test_a_stopped_holder_of_the_retry_lock_only_ends_the_wait(started):
     container, shell = started(2000)
     with container.region_path.open("r+b") as file:
-        fcntl.lockf(file, fcntl.LOCK_EX, 1, at.LOCK_BASE + at.PROCESSES)
+        fcntl.lockf(file, fcntl.LOCK_EX, 1, at.LOCK_RETRY)
         assert shell.status("alloc", 1000 * MIB) == 0
         assert shell("timed", "alloc", 1000 * MIB)[0] == OUT_OF_MEMORY
         assert shell("took")[0] < 1000

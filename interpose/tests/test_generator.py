@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import importlib.util
 import re
@@ -12,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hami_interpose import _region_layout
 
 INTERPOSE = Path(__file__).resolve().parent.parent
 CONSTRAINTS = INTERPOSE.parent / "constraints.txt"
@@ -37,6 +39,38 @@ def run(script: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 def names(table: Path) -> set[str]:
     return {line.split("\t")[0] for line in table.read_text().splitlines() if not line.startswith("#")}
+
+
+@pytest.mark.parametrize("script", ["emit.py", "layouts.py"])
+def test_checked_in_files_are_what_the_generator_writes(script):
+    done = run(INTERPOSE / "gen" / script, "--check")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("module", [_region_layout], ids=lambda module: module.__name__)
+def test_ctypes_puts_fields_where_the_compiler_does(module):
+    text = Path(str(module.__file__)).read_text()
+    structures = re.findall(
+        r'class (\w+)\(c\.Structure\):\n    """`struct \w+`, (\d+) bytes\."""\n\n((?: .*\n)+)', text
+    )
+    assert len(structures) == text.count("c.Structure")
+    for name, size, fields in structures:
+        structure = getattr(module, name)
+        places = re.findall(r'^ +\("(\w+)", .*\),  # (\d+)$', fields, re.MULTILINE)
+        assert [(field, getattr(structure, field).offset) for field, _ in places] == [
+            (field, int(offset)) for field, offset in places
+        ]
+        assert ctypes.sizeof(structure) == int(size)
+
+
+def test_a_change_of_the_headers_fails_the_check_and_is_shown(tree):
+    for name in ("src", "python"):
+        shutil.copytree(INTERPOSE / name, tree / name)
+    header = tree / "src/abi.h"
+    header.write_text(header.read_text().replace("NO_SLOT = 6", "NO_SLOT = 9"))
+    done = run(tree / "gen/layouts.py", "--check")
+    assert done.returncode == 1
+    assert "-REASON_NO_SLOT: Final = 6\n+REASON_NO_SLOT: Final = 9\n" in done.stderr
 
 
 def test_the_generator_takes_what_is_classified(tree):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 from pathlib import Path
 
 import pytest
@@ -21,13 +20,11 @@ STATES = {"claimed": at.SLOT_CLAIMED, "counted": at.SLOT_COUNTED, "moving": at.S
 def leave(container, owner, *, namespace=NAMESPACE, locked=1):
     """Writes a process into the first slot, with pages of the first device and a share that it alone holds."""
     content = bytearray(container.region_path.read_bytes())
-    block = at.BLOCK_OFFSET
-    struct.pack_into("<i", content, at.V1_PROCESS_NUM_AT, 1)
-    struct.pack_into("<Q", content, block + at.OWNERS_AT, owner)
-    struct.pack_into("<Q", content, block + at.HELD_AT, PAGES)
-    at.SLOT.pack_into(content, block + at.SLOTS_AT, namespace, 0, locked, 0)
-    struct.pack_into("<I", content, block + at.SHARES_USED_AT, 1)
-    at.SHARE.pack_into(content, block + at.SHARES_AT, PAGES, 7, b"\1")
+    at.V1.from_buffer(content).process_num = 1
+    block = at.Block.from_buffer(content, at.BLOCK_OFFSET)
+    block.owners[0], block.held[0][0] = owner, PAGES
+    block.slots[0] = at.Slot(pid_namespace=namespace, locked=locked)
+    block.shares_used, block.shares[0].word, block.shares[0].identity, block.shares[0].holders[0] = 1, PAGES, 7, 1
     container.region_path.write_bytes(content)
 
 
@@ -49,7 +46,7 @@ def test_what_was_never_locked_in_another_namespace_counts_on(make_container, sh
     container = make_container(4000)
     leave(container, at.SLOT_COUNTED << at.OWNER_STATE_SHIFT | NOBODY, namespace=1, locked=0)
     shell = shells(container)
-    used = container.region().devices[0].context_bytes + 2 * PAGES * at.PAGE
+    used = container.region().devices[0].context_bytes + 2 * PAGES * 4096
     assert shell.free_bytes() == 4000 * MIB - used
     assert container.region().devices[0].used_bytes == used
 

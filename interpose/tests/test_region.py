@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import random
 import struct
@@ -24,79 +25,32 @@ FRESH = region.initial(LIMITS)
 DEAD = at.SLOT_COUNTED << at.OWNER_STATE_SHIFT | 1 << at.OWNER_PID_BITS | 0x3FFFFF  # a pid that no machine reaches
 NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino
 
-# Our names of HAMi-core's fields, by its own.
-LAYOUT = {
-    "region hami_v1": "initializedFlag=initialized majorVersion=major minorVersion=minor smInitFlag=sm_init "
+# Our names of HAMi-core's structures and fields, by its own.
+STRUCTURES = {
+    "region": at.V1,
+    "procSlot": at.V1Process,
+    "deviceMemory": at.V1Memory,
+    "deviceUtilization": at.V1Utilization,
+}
+FIELDS = {
+    "region": "initializedFlag=initialized majorVersion=major minorVersion=minor smInitFlag=sm_init "
     "ownerPid=owner_pid sem=sem num=device_num uuids=uuids limit=limit smLimit=sm_limit procs=processes "
     "procnum=process_num utilizationSwitch=utilization_switch recentKernel=recent_kernel priority=priority "
     "lastKernelTime=last_kernel_time unused=sem_postinit",
-    "procSlot hami_v1_process": "pid=pid hostpid=host_pid used=used monitorused=monitor_used deviceUtil=utilization "
-    "status=status",
-    "deviceMemory hami_v1_memory": "contextSize=context moduleSize=module bufferSize=data offset=offset total=total",
-    "deviceUtilization hami_v1_utilization": "decUtil=decoder encUtil=encoder smUtil=sm",
+    "procSlot": "pid=pid hostpid=host_pid used=used monitorused=monitor_used deviceUtil=utilization status=status",
+    "deviceMemory": "contextSize=context moduleSize=module bufferSize=data offset=offset total=total",
+    "deviceUtilization": "decUtil=decoder encUtil=encoder smUtil=sm",
 }
 
 
-def layout_program() -> str:
-    """A C program that prints place and size of each field, and the sizes of all."""
-    lines = ['#include "compute_abi.h"', "#include <stdio.h>", 'int main(void) { printf("{");']
-    for name, fields in LAYOUT.items():
-        part, kind = name.split()
-        for theirs, ours in (pair.split("=") for pair in fields.split()):
-            place = f"offsetof(struct {kind}, {ours}), sizeof(((struct {kind} *)0)->{ours})"
-            lines.append(f'printf("\\"{part}.{theirs}\\": [%zu, %zu],\\n", {place});')
-    sizes = ", ".join(f"sizeof(struct {name.split()[1]})" for name in LAYOUT)
-    lines.append(f'printf("\\"sizes\\": [%zu, %zu, %zu, %zu, %zu]}}", {sizes}, (size_t)HAMI_REGION_SIZE); }}')
-    return "\n".join(lines)
-
-
-def test_v1_layout_is_the_vectors(tmp_path, run_c):
-    vectors = json.loads((DATA / "shared_region.json").read_text())["v1"]
-    ours = json.loads(run_c(layout_program()))
-    sizes = ours.pop("sizes")
-    expected = {
-        f"{part}.{name}": place
-        for part in ("region", "procSlot", "deviceMemory", "deviceUtilization")
-        for name, place in vectors[part]["fields"].items()
-        if name != "unused" or part == "region"
-    }
-    assert ours == expected
-    parts = ("region", "procSlot", "deviceMemory", "deviceUtilization")
-    assert sizes[:4] == [vectors[part]["size"] for part in parts]
-    assert sizes[4] == region.REGION_SIZE
-
-
-BLOCK = r"""
-#include "compute_abi.h"
-#include <stdio.h>
-#define SHOW(name, field) printf("\"%s\": %zu,\n", name, offsetof(struct hami_block, field));
-int main(void) {
-    printf("{\n");
-    SHOW("owners", owners)
-    SHOW("held", held)
-    SHOW("slots", slots)
-    SHOW("shares", shares)
-    SHOW("shares used", shares_used)
-    SHOW("launches", launches)
-    printf("\"limit\": %zu, \"version\": %d, \"size\": %zu}\n", offsetof(struct hami_device, limit_bytes),
-           HAMI_BLOCK_VERSION, sizeof(struct hami_block));
-    return 0;
-}
-"""
-
-
-def test_the_block_is_the_same_in_c_and_python(run_c):
-    assert json.loads(run_c(BLOCK)) == {
-        "owners": at.OWNERS_AT,
-        "held": at.HELD_AT,
-        "slots": at.SLOTS_AT,
-        "shares": at.SHARES_AT,
-        "shares used": at.SHARES_USED_AT,
-        "launches": at.LAUNCHES_AT,
-        "limit": at.LIMIT_AT,
-        "version": at.BLOCK_VERSION,
-        "size": at.BLOCK_SIZE,
-    }
+@pytest.mark.parametrize("part", STRUCTURES)
+def test_v1_layout_is_the_vectors(part):
+    vector = json.loads((DATA / "shared_region.json").read_text())["v1"][part]
+    expected = {name: place for name, place in vector["fields"].items() if name != "unused" or part == "region"}
+    names = dict(pair.split("=") for pair in FIELDS[part].split())
+    fields = {theirs: getattr(STRUCTURES[part], ours) for theirs, ours in names.items()}
+    assert {name: [field.offset, field.size] for name, field in fields.items()} == expected
+    assert ctypes.sizeof(STRUCTURES[part]) == vector["size"]
 
 
 def test_a_region_that_the_library_made_is_the_same(make_container, shells, tmp_path):
@@ -197,10 +151,10 @@ def test_what_memory_consists_of(make_container, shells):
 
 def leave(content: bytearray, pages: int, owner: int = DEAD, locked: int = 0) -> None:
     """Writes a process into the first slot that holds so much of the first device."""
-    struct.pack_into("<i", content, at.V1_PROCESS_NUM_AT, 1)
-    struct.pack_into("<Q", content, at.BLOCK_OFFSET + at.OWNERS_AT, owner)
-    struct.pack_into("<Q", content, at.BLOCK_OFFSET + at.HELD_AT, pages)
-    at.SLOT.pack_into(content, at.BLOCK_OFFSET + at.SLOTS_AT, NAMESPACE, 0, locked, 0)
+    at.V1.from_buffer(content).process_num = 1
+    block = at.Block.from_buffer(content, at.BLOCK_OFFSET)
+    block.owners[0], block.held[0][0] = owner, pages
+    block.slots[0] = at.Slot(pid_namespace=NAMESPACE, locked=locked)
 
 
 def test_memory_is_split_within_what_is_in_use_whatever_the_columns_say(tmp_path):
@@ -211,7 +165,7 @@ def test_memory_is_split_within_what_is_in_use_whatever_the_columns_say(tmp_path
     for columns in ((1 << 62, 1 << 62, 1), (-5, -6, -7), (0, 1 << 62, 0)):
         struct.pack_into("<3q", content, 1856 + 8, *columns)
         for pages in (0, 100):
-            struct.pack_into("<Q", content, region.BLOCK_OFFSET + at.HELD_AT, pages)
+            struct.pack_into("<Q", content, region.BLOCK_OFFSET + at.Block.held.offset, pages)
             path.write_bytes(content)
             device = region.read(path).devices[0]
             found = (device.parts.contexts_bytes, device.parts.modules_bytes, device.parts.buffers_bytes)
@@ -259,8 +213,8 @@ DAMAGED = {
     "compute block": (damage(FRESH, region.COMPUTE_OFFSET, b"X"), region.COMPUTE_OFFSET),
     "compute version": (damage(FRESH, region.COMPUTE_OFFSET + 8, b"\2"), region.COMPUTE_OFFSET),
     "compute header": (damage(FRESH, region.COMPUTE_OFFSET + 16, b"\1"), region.COMPUTE_OFFSET + 16),
-    "compute device": (damage(FRESH, region.COMPUTE_OFFSET + 20, b"\1"), region.COMPUTE_OFFSET + 16),
-    "compute process": (damage(FRESH, region.COMPUTE_OFFSET + 24, b"\1"), region.COMPUTE_OFFSET + 16),
+    "compute device": (damage(FRESH, region.COMPUTE_OFFSET + 20, b"\1"), region.COMPUTE_OFFSET + 20),
+    "compute process": (damage(FRESH, region.COMPUTE_OFFSET + 24, b"\1"), region.COMPUTE_OFFSET + 24),
 }
 
 

@@ -169,7 +169,7 @@ def test_a_number_that_is_another_program_here_gets_no_name(tmp_path):
 def own_first_slot(path, pid, start):
     """Not locked, so that nobody asks whether the owner lives."""
     put(path, SLOTS_IN_USE, struct.pack("<i", 1))
-    put(path, at.BLOCK_OFFSET + at.OWNERS_AT, struct.pack("<Q", at.SLOT_COUNTED << 62 | start << 22 | pid))
+    put(path, at.BLOCK_OFFSET + at.Block.owners.offset, struct.pack("<Q", at.SLOT_COUNTED << 62 | start << 22 | pid))
 
 
 # ---- what may be named ----

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hami_interpose._region_layout import OWNER_START_BITS
 from hami_interpose._show import printable
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
     from hami_interpose.region import ProcessUse
 
-_START_BITS = 40  # of the start time that a region keeps
 _START_FIELD = 22 - 3  # of /proc/PID/stat, counted from the state
 
 
@@ -30,7 +30,7 @@ def _stat(folder: Path) -> tuple[str, int] | None:
     try:
         text = (folder / "stat").read_text(encoding="ascii", errors="replace")
         before, _, after = text.rpartition(")")
-        return printable(before.partition("(")[2]), int(after.split()[_START_FIELD]) & ((1 << _START_BITS) - 1)
+        return printable(before.partition("(")[2]), int(after.split()[_START_FIELD]) & ((1 << OWNER_START_BITS) - 1)
     except (OSError, ValueError, IndexError):
         return None
 

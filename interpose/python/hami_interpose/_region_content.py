@@ -8,12 +8,36 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+from ctypes import sizeof
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hami_interpose import _region_layout as at
 
+if TYPE_CHECKING:
+    from _ctypes import _CField
+    from collections.abc import Iterable
+
+    _Number = _CField[Any, int, int]
+
+PAGE: Final = 1 << at.PAGE_SHIFT
+BLOCK_SIZES: Final = (
+    (at.Block.size, sizeof(at.Block)),
+    (at.Block.header_size, at.Block.devices.offset),
+    (at.Block.device_size, sizeof(at.Device)),
+    (at.Block.slot_size, sizeof(at.Slot)),
+)
+"""Fields of the block by which readers check that they know its layout, and what they say in this version."""
+COMPUTE_SIZES: Final = (
+    (at.Compute.size, sizeof(at.Compute)),
+    (at.Compute.header_size, at.Compute.devices.offset),
+    (at.Compute.device_size, sizeof(at.ComputeDevice)),
+    (at.Compute.process_size, sizeof(at.ComputeProcess)),
+)
+"""The same of the compute block."""
+
 _F_OFD_GETLK: Final = 36
+_FLOCK: Final = struct.Struct("hhqqi4x")  # struct flock of x86-64 and aarch64: type, whence, start, length, pid
 
 
 class RegionError(ValueError):
@@ -65,7 +89,7 @@ class Content:
     block: bytes
     owners: tuple[int, ...]
     held: dict[int, tuple[int, ...]]
-    slots: tuple[tuple[int, int, int, int], ...]
+    slots: tuple[at.Slot, ...]
     shares: tuple[Share, ...]
     compute: bytes
     devices: int
@@ -79,7 +103,7 @@ class Content:
 
     def launches(self, slot: int) -> int:
         """What the process in a slot has launched so far."""
-        return self.slots[slot][3]
+        return int(self.slots[slot].launches)
 
     def suspended(self, slot: int) -> bool:
         """Whether what the process holds is in host memory until it is resumed."""
@@ -117,24 +141,35 @@ class Content:
             if share.device == device and share.holders & bits and not (share.holders & bits) >> share.shown & 1
         )
 
-    def device(self, counter: int) -> tuple[int, ...]:
-        """Of a device, or of host memory in its place: as `at.DEVICE` says."""
-        return at.DEVICE.unpack_from(self.block, at.DEVICES_AT + counter * at.DEVICE_SIZE)
+    def device(self, counter: int) -> at.Device:
+        """What goes with a counter: a device, or host memory in its place."""
+        return at.Device.from_buffer_copy(self.block, at.Block.devices.offset + counter * sizeof(at.Device))
 
-    def figures(self, device: int) -> tuple[int, ...]:
-        """The account of a device's time: as `ComputeUse` says."""
-        return at.FIGURES.unpack_from(self.compute, at.HEADER_SIZE + device * at.COMPUTE_DEVICE_SIZE + at.FIGURES_AT)
+    def account(self, device: int) -> at.ComputeDevice:
+        """The account of a device's time."""
+        place = at.Compute.devices.offset + device * sizeof(at.ComputeDevice)
+        return at.ComputeDevice.from_buffer_copy(self.compute, place)
 
     def uuid(self, device: int) -> bytes:
         """As the v1 layout has it, padded."""
-        start = at.V1_UUIDS_AT + device * at.V1_UUID_SIZE
-        return self.v1[start : start + at.V1_UUID_SIZE]
+        start = at.V1.uuids.offset + device * at.UUID_BYTES
+        return self.v1[start : start + at.UUID_BYTES]
 
-    def columns(self, slot: int, device: int) -> tuple[int, int, int]:
-        """What a process has taken for contexts, modules and buffers, in bytes."""
-        start = at.V1_SLOTS_AT + slot * at.V1_SLOT_SIZE + at.V1_COLUMNS_AT
-        found: tuple[int, int, int] = at.V1_COLUMNS.unpack_from(self.v1, start + device * at.V1_COLUMNS_STEP)
-        return found
+    def columns(self, slot: int, device: int) -> tuple[int, int]:
+        """What a process has taken for contexts and modules, in bytes; negative if it gave back what others took."""
+        process = at.V1.processes.offset + slot * sizeof(at.V1Process)
+        place = process + at.V1Process.used.offset + device * sizeof(at.V1Memory)
+        memory = at.V1Memory.from_buffer_copy(self.v1, place)
+        return _signed(memory.context), _signed(memory.module)
+
+
+def number(content: bytes, field: _Number) -> int:
+    """Reads an unsigned field of a structure whose first bytes are `content`."""
+    return int.from_bytes(content[field.offset : field.offset + field.size], "little")
+
+
+def _signed(word: int) -> int:
+    return word - (word >> 63 << 64)
 
 
 def pid_and_start(owner: int) -> tuple[int, int]:
@@ -159,15 +194,15 @@ def load(name: str, fd: int) -> Content:
         found = f"{size} bytes" if size < at.REGION_SIZE else f"more than {at.REGION_SIZE} bytes"
         place = min(size, at.REGION_SIZE)
         raise RegionError(name, place, f"a region has {at.REGION_SIZE} bytes, this file has {found}")
-    slots = _slots_in_use(_part(name, fd, at.V1_PROCESS_NUM_AT, 4))
-    v1 = _part(name, fd, 0, at.V1_SLOTS_AT + slots * at.V1_SLOT_SIZE)
-    block = _part(name, fd, at.BLOCK_OFFSET, at.OWNERS_AT)
-    compute = _part(name, fd, at.COMPUTE_OFFSET, at.COMPUTE_SLOTS_AT)
+    slots = _slots_in_use(_part(name, fd, at.V1.process_num.offset, 4))
+    v1 = _part(name, fd, 0, at.V1.processes.offset + slots * sizeof(at.V1Process))
+    block = _part(name, fd, at.BLOCK_OFFSET, at.Block.owners.offset)
+    compute = _part(name, fd, at.COMPUTE_OFFSET, at.Compute.processes.offset)
     devices = _validate(name, v1, block, compute)
-    owners = _words(name, fd, at.OWNERS_AT, slots)
+    owners = _words(name, fd, at.Block.owners.offset, slots)
     held = {counter: _held(name, fd, counter, slots) for i in range(devices) for counter in (i, at.DEVICES + i)}
-    rest = _part(name, fd, at.BLOCK_OFFSET + at.SLOTS_AT, slots * at.SLOT.size)
-    known = tuple(at.SLOT.iter_unpack(rest))
+    rest = _part(name, fd, at.BLOCK_OFFSET + at.Block.slots.offset, slots * sizeof(at.Slot))
+    known = tuple((at.Slot * slots).from_buffer_copy(rest))
     shares = _shares(name, fd, block)  # after the words: memory moves from them to the shares
     living, gone, locked_here = _owned(fd, owners, known)
     return Content(v1, block, owners, held, known, shares, compute, devices, living, gone, locked_here)
@@ -186,22 +221,22 @@ def _words(name: str, fd: int, offset: int, count: int) -> tuple[int, ...]:
 
 def _held(name: str, fd: int, counter: int, slots: int) -> tuple[int, ...]:
     """As libvgpu.so reads them: a word that says more than there can be counts as the most."""
-    words = _words(name, fd, at.HELD_AT + counter * at.PROCESSES * 8, slots)
+    words = _words(name, fd, at.Block.held.offset + counter * at.PROCESSES * 8, slots)
     return tuple(min(word, at.PAGES_MAX) for word in words)
 
 
 def _shares(name: str, fd: int, block: bytes) -> tuple[Share, ...]:
-    used = int.from_bytes(block[at.SHARES_USED_AT : at.SHARES_USED_AT + 4], "little")
-    table = _part(name, fd, at.BLOCK_OFFSET + at.SHARES_AT, min(used, at.SHARES) * at.SHARE.size)
+    used = min(number(block, at.Block.shares_used), at.SHARES)
+    table = _part(name, fd, at.BLOCK_OFFSET + at.Block.shares.offset, used * sizeof(at.ShareEntry))
     return tuple(
         Share(
-            word >> at.SHARE_SLOT_SHIFT & at.PROCESSES - 1,
-            word >> at.SHARE_DEVICE_SHIFT & at.DEVICES - 1,
-            word & at.PAGES_MAX,
-            int.from_bytes(holders, "little"),
+            entry.word >> at.SHARE_SLOT_SHIFT & at.PROCESSES - 1,
+            entry.word >> at.SHARE_DEVICE_SHIFT & at.DEVICES - 1,
+            entry.word & at.PAGES_MAX,
+            int.from_bytes(bytes(entry.holders), "little"),
         )
-        for word, _, holders in at.SHARE.iter_unpack(table)
-        if word & at.PAGES_MAX
+        for entry in (at.ShareEntry * used).from_buffer_copy(table)
+        if entry.word & at.PAGES_MAX
     )
 
 
@@ -213,34 +248,35 @@ def _slots_in_use(word: bytes) -> int:
 
 def _validate(name: str, v1: bytes, block: bytes, compute: bytes) -> int:
     """Returns the number of devices."""
-    magic, major, minor = at.V1_HEAD.unpack_from(v1)
-    if magic != at.V1_MAGIC:
+    if (magic := number(v1, at.V1.initialized)) != at.V1_MAGIC:
         raise RegionError(name, 0, f"not a region: starts with {magic}, not {at.V1_MAGIC}")
-    if major != 1:
-        raise RegionError(name, 4, f"layout {major}.{minor} instead of 1.2")
-    found = at.HEADER.unpack_from(block)
-    if found[0] != at.BLOCK_MAGIC:
+    if (major := number(v1, at.V1.major)) != 1:
+        raise RegionError(name, 4, f"layout {major}.{number(v1, at.V1.minor)} instead of 1.2")
+    if number(block, at.Block.magic) != at.BLOCK_MAGIC:
         raise RegionError(name, at.BLOCK_OFFSET, "no block of libvgpu.so behind the v1 layout")
-    if found[1] != at.BLOCK_VERSION:
-        what = f"block version {found[1]}, this package reads {at.BLOCK_VERSION}: its container keeps the library"
+    if (version := number(block, at.Block.version)) != at.BLOCK_VERSION:
+        what = f"block version {version}, this package reads {at.BLOCK_VERSION}: its container keeps the library"
         raise RegionError(name, at.BLOCK_OFFSET + 8, f"{what} that it started with; restart the pod to change both")
-    expected = (at.BLOCK_SIZE, at.HEADER_SIZE, at.DEVICE_SIZE, at.SLOT.size)
-    if found[2:6] != expected:
-        raise RegionError(name, at.BLOCK_OFFSET + 12, f"sizes in the block are {found[2:6]}, expected {expected}")
-    header = at.COMPUTE_HEADER.unpack_from(compute)
-    if header[:3] != (at.COMPUTE_MAGIC, at.COMPUTE_VERSION, at.COMPUTE_SIZE):
+    _check_sizes(name, "the block", at.BLOCK_OFFSET, block, BLOCK_SIZES)
+    found = number(compute, at.Compute.magic), number(compute, at.Compute.version)
+    if found != (at.COMPUTE_MAGIC, at.COMPUTE_VERSION):
         raise RegionError(name, at.COMPUTE_OFFSET, "no compute block of this version behind the block")
-    sizes = (at.HEADER_SIZE, at.COMPUTE_DEVICE_SIZE, at.COMPUTE_PROCESS_SIZE)
-    if header[3:] != sizes:
-        raise RegionError(name, at.COMPUTE_OFFSET + 16, f"sizes in the compute block are {header[3:]}, not {sizes}")
-    devices = int(found[6])
+    _check_sizes(name, "the compute block", at.COMPUTE_OFFSET, compute, COMPUTE_SIZES)
+    devices = number(block, at.Block.device_count)
     if devices > at.DEVICES:
         raise RegionError(name, at.BLOCK_OFFSET + 28, f"{devices} devices, more than {at.DEVICES}")
     return devices
 
 
+def _check_sizes(name: str, what: str, offset: int, content: bytes, sizes: Iterable[tuple[_Number, int]]) -> None:
+    for field, expected in sizes:
+        if (found := number(content, field)) != expected:
+            place = offset + field.offset
+            raise RegionError(name, place, f"{what} says {found} bytes for a size that is {expected} in this version")
+
+
 def _owned(
-    fd: int, owners: tuple[int, ...], slots: tuple[tuple[int, ...], ...]
+    fd: int, owners: tuple[int, ...], slots: tuple[at.Slot, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
     """Slots whose process lives, those whose process is gone, and whether the caller's is among the living.
 
@@ -249,9 +285,9 @@ def _owned(
     living: list[int] = []
     gone: list[int] = []
     here = False
-    for slot, (owner, (_, _, locked, _)) in enumerate(zip(owners, slots, strict=True)):
+    for slot, (owner, known) in enumerate(zip(owners, slots, strict=True)):
         if owner >> at.OWNER_STATE_SHIFT != at.SLOT_CLAIMED:
-            holder = lock_holder(fd, slot) if locked else 0
+            holder = lock_holder(fd, slot) if known.locked else 0
             (gone if holder is None else living).append(slot)
             here = here or holder == os.getpid()
     return tuple(living), tuple(gone), here
@@ -259,10 +295,10 @@ def _owned(
 
 def lock_holder(fd: int, slot: int) -> int | None:
     """Who holds the lock of a slot: the pid as seen from here, or 0 or -1 where it has none here; None: nobody."""
-    asked = at.FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at.LOCK_BASE + slot, 1, 0)
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at.LOCK_BASE + slot, 1, 0)
     try:
         answer = fcntl.fcntl(fd, _F_OFD_GETLK, asked)  # unlike F_GETLK it tells of our own process's locks as well
     except OSError:
         answer = fcntl.fcntl(fd, fcntl.F_GETLK, asked)
-    kind, _, _, _, pid = at.FLOCK.unpack(answer)
+    kind, _, _, _, pid = _FLOCK.unpack(answer)
     return None if kind == fcntl.F_UNLCK else int(pid)

@@ -1,16 +1,18 @@
 """Words of a region that its agent reads and writes while the container runs, without reading the rest of it.
 
 HAMi's monitor and a container's processes speak through two words of the v1 layout; a third, in the compute block, says
-that there is somebody to speak with. The layouts are those of `interpose/src/abi.h` and `compute_abi.h`.
+that there is somebody to speak with.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+from ctypes import sizeof
 from dataclasses import dataclass
 from typing import Final
 
+from hami_interpose._region_layout import V1, Compute
 from hami_interpose.region import (
     AGENT_BEAT_OFFSET,
     COMPUTE_MAGIC,
@@ -21,11 +23,11 @@ from hami_interpose.region import (
     RegionError,
 )
 
-_SWITCH_AT: Final = 2008900
-_RECENT_AT: Final = 2008904
+_SWITCH_AT: Final = V1.utilization_switch.offset
+_RECENT_AT: Final = V1.recent_kernel.offset
 _HEADS: Final = (
     (0, struct.Struct("<iI"), (V1_MAGIC, 1)),
-    (COMPUTE_OFFSET, struct.Struct("<QII"), (COMPUTE_MAGIC, COMPUTE_VERSION, REGION_SIZE - COMPUTE_OFFSET)),
+    (COMPUTE_OFFSET, struct.Struct("<QII"), (COMPUTE_MAGIC, COMPUTE_VERSION, sizeof(Compute))),
 )
 _WORDS: Final = struct.Struct("<ii")
 

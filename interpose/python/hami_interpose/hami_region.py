@@ -1,7 +1,8 @@
 """Regions of containers that run HAMi's own library: layout v1, and v0 of old libraries, as HAMi's monitor reads them.
 
-Source: HAMi v2.10, package ``pkg/monitor/nvidia``. A container can write
-its region, so what it says is only shown, and its counts are bounded.
+The offsets below are HAMi's own and come from HAMi v2.10, package ``pkg/monitor/nvidia``. They are written by hand:
+they describe a foreign format, which must not change with our headers. A container can write its region, so what it
+says is only shown, and its counts are bounded.
 """
 
 from __future__ import annotations

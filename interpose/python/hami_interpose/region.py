@@ -1,19 +1,19 @@
 """The shared region of a container, seen from outside: made by the agent, read by it, by `dump` and by tests.
 
 The file starts with HAMi-core's layout v1.2 (HAMi's monitor reads that part); `libvgpu.so` works on the block
-behind it. The layout is that of `interpose/src/abi.h`.
+behind it.
 """
 
 from __future__ import annotations
 
 import os
-import struct
-from dataclasses import dataclass
+from ctypes import sizeof
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hami_interpose import _region_layout as at
-from hami_interpose._region_content import Content, RegionError, load
+from hami_interpose._region_content import BLOCK_SIZES, COMPUTE_SIZES, PAGE, Content, RegionError, load, number
 from hami_interpose._region_layout import (
     BLOCK_MAGIC,
     BLOCK_OFFSET,
@@ -22,13 +22,16 @@ from hami_interpose._region_layout import (
     COMPUTE_OFFSET,
     COMPUTE_VERSION,
     DEVICES,
-    PAGE,
     PROCESSES,
     REGION_SIZE,
     V1_MAGIC,
     V1_SIZE,
 )
 from hami_interpose.limits import Limits, check
+
+if TYPE_CHECKING:
+    from _ctypes import _CField
+    from collections.abc import Iterator
 
 __all__ = [
     "AGENT_BEAT_OFFSET",
@@ -55,7 +58,7 @@ __all__ = [
     "read",
 ]
 
-AGENT_BEAT_OFFSET: Final = COMPUTE_OFFSET + at.COMPUTE_BEAT_AT
+AGENT_BEAT_OFFSET: Final = COMPUTE_OFFSET + at.Compute.agent_beat.offset
 """Where the agent writes when it last looked (u64, seconds since 1970)."""
 _ZEROS: Final = bytes(1 << 16)
 
@@ -214,35 +217,63 @@ def initial(limits: Limits) -> bytes:
         LimitsError: the limits could not be written to a limits file either.
     """
     check(limits)
-    head, tail = bytearray(at.V1_SLOTS_AT), bytearray(V1_SIZE - at.V1_PROCESS_NUM_AT)
-    block, compute = bytearray(at.OWNERS_AT), bytearray(at.COMPUTE_HEADER.size)
-    at.V1_HEAD.pack_into(head, 0, V1_MAGIC, 1, 2)
-    head[24] = tail[24] = 1  # semaphores of HAMi-core, free
-    struct.pack_into("<Q", head, 56, len(limits.devices))
+    return _spread(*sorted([*_v1(limits), *_block(limits), *_compute()]))
+
+
+def _v1(limits: Limits) -> Iterator[tuple[int, bytes]]:
+    """What a fresh region says in HAMi-core's layout: offset and content of each part."""
+    values = (
+        (at.V1.initialized, V1_MAGIC),
+        (at.V1.major, 1),
+        (at.V1.minor, 2),
+        (at.V1.sem, 1),  # free
+        (at.V1.device_num, len(limits.devices)),
+        (at.V1.utilization_switch, 1),
+        (at.V1.recent_kernel, 2),
+        (at.V1.priority, limits.priority),
+        (at.V1.sem_postinit, 1),  # free
+    )
+    yield from (_value(0, field, value) for field, value in values)
     for i, device in enumerate(limits.devices):
-        name = device.uuid.encode("ascii")
-        struct.pack_into(f"<{at.V1_UUID_SIZE}s", head, at.V1_UUIDS_AT + i * at.V1_UUID_SIZE, name)
-        struct.pack_into("<Q", head, 1600 + i * 8, device.memory_bytes)
-        struct.pack_into("<Q", head, 1728 + i * 8, device.cores or 100)
-        place = at.DEVICES_AT + i * at.DEVICE_SIZE
-        at.LIMIT.pack_into(block, place + at.LIMIT_AT, device.memory_bytes, device.cores)
+        yield at.V1.uuids.offset + i * at.UUID_BYTES, device.uuid.encode("ascii")
+        yield at.V1.limit.offset + i * 8, device.memory_bytes.to_bytes(8, "little")
+        yield at.V1.sm_limit.offset + i * 8, (device.cores or 100).to_bytes(8, "little")
+
+
+def _block(limits: Limits) -> Iterator[tuple[int, bytes]]:
+    """What a fresh region says in our block."""
+    values = (
+        (at.Block.magic, BLOCK_MAGIC),
+        (at.Block.version, BLOCK_VERSION),
+        *BLOCK_SIZES,
+        (at.Block.device_count, len(limits.devices)),
+        (at.Block.generation, limits.generation),
+    )
+    yield from (_value(BLOCK_OFFSET, field, value) for field, value in values)
+    for i, device in enumerate(limits.devices):
+        place = BLOCK_OFFSET + at.Block.devices.offset + i * sizeof(at.Device)
+        yield place, bytes(at.Device(limit_bytes=device.memory_bytes, cores=device.cores))
         scaled = 0 < device.physical_bytes < device.memory_bytes
         host = device.memory_bytes - device.physical_bytes if scaled else 0
-        at.LIMIT.pack_into(block, place + DEVICES * at.DEVICE_SIZE + at.LIMIT_AT, host, 0)
-    struct.pack_into("<iiii", tail, 0, 0, 1, 2, limits.priority)
-    sizes = (at.BLOCK_SIZE, at.HEADER_SIZE, at.DEVICE_SIZE, at.SLOT.size, len(limits.devices))
-    at.HEADER.pack_into(block, 0, BLOCK_MAGIC, BLOCK_VERSION, *sizes)
-    struct.pack_into("<Q", block, at.STATUS_AT, limits.generation)
-    compute_sizes = (at.COMPUTE_SIZE, at.HEADER_SIZE, at.COMPUTE_DEVICE_SIZE, at.COMPUTE_PROCESS_SIZE)
-    at.COMPUTE_HEADER.pack_into(compute, 0, COMPUTE_MAGIC, COMPUTE_VERSION, *compute_sizes)
-    return _spread((0, head), (at.V1_PROCESS_NUM_AT, tail), (BLOCK_OFFSET, block), (COMPUTE_OFFSET, compute))
+        yield place + DEVICES * sizeof(at.Device), bytes(at.Device(limit_bytes=host))
 
 
-def _spread(*parts: tuple[int, bytearray]) -> bytes:
+def _compute() -> Iterator[tuple[int, bytes]]:
+    """What a fresh region says in the compute block."""
+    values = ((at.Compute.magic, COMPUTE_MAGIC), (at.Compute.version, COMPUTE_VERSION), *COMPUTE_SIZES)
+    yield from (_value(COMPUTE_OFFSET, field, value) for field, value in values)
+
+
+def _value(start: int, field: _CField[Any, int, int], value: int) -> tuple[int, bytes]:
+    """Offset and content of a field of the structure that begins at `start`."""
+    return start + field.offset, value.to_bytes(field.size, "little")
+
+
+def _spread(*parts: tuple[int, bytes]) -> bytes:
     """The parts at their offsets, zeros between them; in one buffer, since each takes an agent milliseconds."""
-    pieces: list[bytes | bytearray] = []
+    pieces: list[bytes] = []
     end = 0
-    for offset, part in (*parts, (REGION_SIZE, bytearray())):
+    for offset, part in (*parts, (REGION_SIZE, b"")):
         whole, rest = divmod(offset - end, len(_ZEROS))
         pieces += [*[_ZEROS] * whole, _ZEROS[:rest], part]
         end = offset + len(part)
@@ -254,8 +285,8 @@ def _text(field: bytes) -> str:
 
 
 def _oversubscription(content: Content, index: int) -> OversubscriptionUse:
-    peak, _, _, limit, _, often, size = content.device(DEVICES + index)
-    return OversubscriptionUse(limit, content.used(DEVICES + index) * PAGE, peak * PAGE, often, size)
+    host, used = content.device(DEVICES + index), content.used(DEVICES + index)
+    return OversubscriptionUse(host.limit_bytes, used * PAGE, host.peak * PAGE, host.placed, host.placed_bytes)
 
 
 def _parts(content: Content, index: int, used: int) -> MemoryParts:
@@ -267,20 +298,20 @@ def _parts(content: Content, index: int, used: int) -> MemoryParts:
 
 
 def _device(content: Content, index: int) -> DeviceUse:
-    peak, denied, context, limit, cores, _, _ = content.device(index)
+    device, account = content.device(index), content.account(index)
     host = _oversubscription(content, index)
     used = content.used(index) * PAGE + host.used_bytes
     return DeviceUse(
         uuid=_text(content.uuid(index)),
-        limit_bytes=limit,
-        cores=cores,
+        limit_bytes=device.limit_bytes,
+        cores=device.cores,
         used_bytes=used,
         parts=_parts(content, index, used),
-        peak_bytes=peak * PAGE,
-        denied=denied,
-        context_bytes=context * PAGE,
+        peak_bytes=device.peak * PAGE,
+        denied=device.denied,
+        context_bytes=device.context_pages * PAGE,
         orphaned_bytes=content.orphaned(index) * PAGE,
-        compute=ComputeUse(*content.figures(index)),
+        compute=ComputeUse(**{figure.name: getattr(account, figure.name) for figure in fields(ComputeUse)}),
         oversubscription=host,
     )
 
@@ -334,17 +365,19 @@ def read(source: str | os.PathLike[str] | int) -> Region:
 
 
 def _region(content: Content) -> Region:
-    generation, heartbeat, reason, device, size, when, build = at.STATUS.unpack_from(content.block, at.STATUS_AT)
-    ended = int.from_bytes(content.block[at.LAUNCHES_AT : at.LAUNCHES_AT + 8], "little")
+    block = content.block
+    reason, device = number(block, at.Block.reason), number(block, at.Block.reason_device)
+    build = block[at.Block.build.offset : at.Block.build.offset + at.BUILD_BYTES]
+    ended = number(block, at.Block.launches)
     return Region(
         devices=tuple(_device(content, index) for index in range(content.devices)),
         processes=tuple(_process(content, slot) for slot in content.living),
-        generation=generation,
-        heartbeat=heartbeat,
+        generation=number(block, at.Block.generation),
+        heartbeat=number(block, at.Block.heartbeat),
         reason=REASONS[reason] if reason < len(REASONS) else f"reason {reason}",
         reason_device=device if reason and device < DEVICES else -1,
-        reason_bytes=size,
-        reason_time=when,
+        reason_bytes=number(block, at.Block.reason_bytes),
+        reason_time=number(block, at.Block.reason_time),
         build=_text(build),
         launches=ended + sum(content.launches(slot) for slot in (*content.living, *content.gone)),
     )

@@ -1,25 +1,22 @@
 """The turn page: one file per device that all containers with a core limit on it share.
 
 The agent makes it, ``<folder>/<uuid>``, and mounts the folder of a container's devices as ``turns`` beside ``limits``.
-Without it a container's core limit still holds, less exactly beside other tenants. The layout is that of
-`interpose/src/compute_abi.h`.
+Without it a container's core limit still holds, less exactly beside other tenants.
 """
 
 from __future__ import annotations
 
-import struct
+from ctypes import sizeof
 from typing import Final
 
-MAGIC: Final = 0x314E525554494D48  # "HMITURN1"
-VERSION: Final = 1
-SIZE: Final = 4096
-SLOTS: Final = 63
+from hami_interpose import _region_layout as at
 
-_HEADER = struct.Struct("<QII")
+MAGIC: Final = at.TURN_MAGIC
+VERSION: Final = at.TURN_VERSION
+SIZE: Final = sizeof(at.TurnPage)
+SLOTS: Final = at.TURN_SLOTS
 
 
 def initial() -> bytes:
     """Returns the content of a fresh page; nobody has the turn."""
-    content = bytearray(SIZE)
-    _HEADER.pack_into(content, 0, MAGIC, VERSION, SIZE)
-    return bytes(content)
+    return bytes(at.TurnPage(magic=MAGIC, version=VERSION, size=SIZE))
