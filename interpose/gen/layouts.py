@@ -54,6 +54,14 @@ LAYOUTS = (
         headers=("abi.h", "compute_abi.h"),
         structures=("hami_v1", "hami_block", "hami_compute", "hami_turn_page"),
     ),
+    Layout(
+        module="gpusim/python/hami_gpusim/_layout.py",
+        title="The two files of simulated devices, as ctypes structures.",
+        prefix="sim",
+        include="gpusim/include",
+        headers=("books.h", "engine.h"),
+        structures=("sim_books", "sim_engines"),
+    ),
 )
 
 HEAD = '''\

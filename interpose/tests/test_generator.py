@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hami_gpusim import _layout
 from hami_interpose import _region_layout
 
 INTERPOSE = Path(__file__).resolve().parent.parent
@@ -47,7 +48,7 @@ def test_checked_in_files_are_what_the_generator_writes(script):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("module", [_region_layout], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [_layout, _region_layout], ids=lambda module: module.__name__)
 def test_ctypes_puts_fields_where_the_compiler_does(module):
     text = Path(str(module.__file__)).read_text()
     structures = re.findall(
@@ -64,7 +65,7 @@ def test_ctypes_puts_fields_where_the_compiler_does(module):
 
 
 def test_a_change_of_the_headers_fails_the_check_and_is_shown(tree):
-    for name in ("src", "python"):
+    for name in ("src", "python", "gpusim/include", "gpusim/python"):
         shutil.copytree(INTERPOSE / name, tree / name)
     header = tree / "src/abi.h"
     header.write_text(header.read_text().replace("NO_SLOT = 6", "NO_SLOT = 9"))

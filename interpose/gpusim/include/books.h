@@ -1,8 +1,8 @@
 /*
  * The books: one file, mapped by every process, that holds the simulated devices and who uses them.
  *
- * Layout is fixed (hami_gpusim has the same structures; a test compares offsets). The static part of a
- * device is written once by Python, from the profile, before any process maps the file.
+ * Python reads and writes the same structures: gen/layouts.py writes them for it. The static part of a device is
+ * written once by Python, from the profile, before any process maps the file.
  *
  * Truth about memory is one word per (device, slot): a device's use is their sum, so there is no total that could go
  * wrong when a process is killed between two stores. A slot belongs to one process, which holds a POSIX record lock
@@ -59,8 +59,10 @@ struct sim_mig_profile {
     char name[24];
 };
 
+enum { SIM_INSTANCE_FREE = 0, SIM_INSTANCE_THERE = 1, SIM_INSTANCE_BEING_MADE = 2 };
+
 struct sim_mig_instance {
-    _Atomic uint32_t state; /* 0 free, 1 there, 2 being made */
+    _Atomic uint32_t state; /* SIM_INSTANCE_… */
     uint32_t profile_row;   /* index into mig_profiles */
     uint32_t start, size;
     /* A bit per compute instance; from bit 32 on, 4 bits each for its profile. */
@@ -209,8 +211,6 @@ _Static_assert(sizeof(struct sim_engine_page) == 64, "one cache line");
 _Static_assert(sizeof(struct sim_fault) == 128, "two cache lines");
 _Static_assert(sizeof(struct sim_shared) == 128, "two cache lines");
 _Static_assert(sizeof(struct sim_suspension) % 64 == 0, "whole cache lines");
-_Static_assert(sizeof(struct sim_device) == 5632, "as in _layout.py");
-_Static_assert(offsetof(struct sim_books, devices) == 8448, "as in _layout.py");
 
 /* Everything below is per process. */
 
@@ -293,12 +293,14 @@ static inline unsigned sim_mig_device(unsigned card, unsigned instance) {
 }
 static inline bool sim_mig_exists(unsigned card, unsigned instance, unsigned compute) {
     const struct sim_mig_instance *record = &sim_books->devices[card].mig_instances[instance];
-    return atomic_load(&record->state) == 1 && (atomic_load(&record->compute_instances) >> compute & 1u) != 0;
+    return atomic_load(&record->state) == SIM_INSTANCE_THERE &&
+           (atomic_load(&record->compute_instances) >> compute & 1u) != 0;
 }
 static inline bool sim_device_exists(unsigned device) {
     return device < SIM_MAX_DEVICES && sim_card_of(device) < sim_books->device_count &&
            (!sim_is_mig(device) ||
-            atomic_load(&sim_books->devices[sim_card_of(device)].mig_instances[sim_instance_of(device)].state) == 1);
+            atomic_load(&sim_books->devices[sim_card_of(device)].mig_instances[sim_instance_of(device)].state) ==
+                SIM_INSTANCE_THERE);
 }
 
 /* A MIG device's own UUID: one for each compute instance. */

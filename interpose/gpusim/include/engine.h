@@ -8,7 +8,7 @@
  *
  * The true device time of each process lies here too, with its history in steps of 50 ms. No driver call tells it.
  *
- * The file is sparse; a queue's pages exist once they are used. hami_gpusim has the same offsets.
+ * The file is sparse; a queue's pages exist once they are used. Python reads it: gen/layouts.py writes the structures.
  */
 #ifndef SIM_ENGINE_H
 #define SIM_ENGINE_H

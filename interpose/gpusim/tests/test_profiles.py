@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import hami_gpusim as sim
 import pytest
-from hami_gpusim import _engine as engine
-from hami_gpusim import _layout as layout
 
 SIM = Path(__file__).resolve().parents[1]
 
@@ -134,21 +130,6 @@ def test_a_state_is_not_overwritten_and_a_missing_or_foreign_one_is_named(tmp_pa
     (tmp_path / "s" / "books").write_bytes(b"x" * 100)
     with pytest.raises(sim.StateError, match="wrong size"):
         sim.State(tmp_path / "s")
-
-
-def test_python_and_c_agree_on_every_offset():
-    structures = [s for s in vars(layout).values() if isinstance(s, type) and issubclass(s, ctypes.Structure)]
-    structures += [engine.Engine, engine.Queue]
-    sizes = {structure: ctypes.sizeof(structure) for structure in structures} | {engine.Engines: engine.SIZE}
-    places = {"offsetof(struct sim_engines, queues)": engine.QUEUES_AT}
-    for structure, size in sizes.items():
-        name = "sim" + re.sub("(?=[A-Z])", "_", structure.__name__).lower()
-        places |= {f"offsetof(struct {name}, {field})": at for field, at in layout.offsets(structure).items()}
-        places[f"sizeof(struct {name})"] = size
-    text = '#include <stddef.h>\n#include "books.h"\n#include "engine.h"\n'
-    text += "\n".join(f'_Static_assert({place} == {at}, "{place}");' for place, at in places.items())
-    command = ["gcc", "-std=gnu11", "-fsyntax-only", *(f"-I{SIM / part}" for part in ("include", "generated"))]
-    subprocess.run([*command, "-x", "c", "-"], input=text, text=True, check=True)
 
 
 def test_run_returns_the_commands_status(tmp_path):

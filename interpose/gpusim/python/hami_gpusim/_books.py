@@ -1,8 +1,9 @@
-"""From a profile to the first content of the books."""
+"""The first content of the files of simulated devices."""
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import uuid
 from typing import Any
 
@@ -10,6 +11,8 @@ from hami_gpusim import _layout as layout
 from hami_gpusim._profiles import COMPUTE_MODES, CPUS_PER_NUMA_NODE
 
 MIB = 1 << 20
+SLICE_NS = 2_000_000
+LATENCY_NS = 4_000
 
 
 def _version(text: str) -> int:
@@ -31,6 +34,18 @@ def fill(profile: dict[str, Any], cards: list[dict[str, Any]]) -> bytes:
     for card in cards:
         _fill_device(books.devices[card["index"]], card)
     return ctypes.string_at(ctypes.addressof(books), layout.Books.used.offset)
+
+
+def fill_engine() -> bytes:
+    """The beginning of the engine's file of a machine that was just switched on; the rest is zeros."""
+    # Untouched pages of a mapping take no memory, unlike a structure of 133 MB.
+    engines = layout.Engines.from_buffer(mmap.mmap(-1, ctypes.sizeof(layout.Engines)))
+    engines.magic, engines.version = layout.ENGINE_MAGIC, layout.ENGINE_VERSION
+    engines.size = ctypes.sizeof(layout.Engines)
+    for device in engines.devices[: layout.MAX_CARDS]:
+        device.slice_ns, device.latency_ns = SLICE_NS, LATENCY_NS
+    end = layout.Engines.devices.offset + layout.MAX_CARDS * ctypes.sizeof(layout.Engine)
+    return ctypes.string_at(ctypes.addressof(engines), end)
 
 
 def _fill_device(device: layout.Device, card: dict[str, Any]) -> None:

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from hami_gpusim import _engine as engine
 from hami_gpusim import _layout as layout
-from hami_gpusim._books import fill
+from hami_gpusim._books import fill, fill_engine
 from hami_gpusim._profiles import COMPUTE_MODES, expand, load
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ DOUBLE_BIT_EVENT = 2  # nvmlEventTypeDoubleBitEccError
 XID_EVENT = 8  # nvmlEventTypeXidCriticalError
 NO_INSTANCE = 0xFFFFFFFF
 XID_OFF_THE_BUS = 79
-STEP_NS = engine.HISTORY_NS
+STEP_NS = layout.HISTORY_NS
 
 # Lock files are opened once a process and never closed: closing any descriptor of a file drops all record locks that
 # the process holds on it, and a simulated libcuda in this very process may hold one.
@@ -129,7 +128,7 @@ def create(directory: str | Path, profile: str | Path, *, seed: str | None = Non
         _publish(root / "dev" / node, b"", 0o666)
     _publish(root / "alive", b"", 0o666)
     _publish(root / "shared", b"", 0o666)
-    _publish(root / "engine", engine.fill(), 0o666, size=engine.SIZE)
+    _publish(root / "engine", fill_engine(), 0o666, size=ctypes.sizeof(layout.Engines))
     _publish(root / "books", fill(checked, cards), 0o666, size=ctypes.sizeof(layout.Books))
 
 
@@ -185,8 +184,8 @@ class State:
             raise StateError(f"{self.directory}/books: foreign or of another version, make it anew")
         self._alive = _alive_descriptor(self.directory)
         with (self.directory / "engine").open("r+b") as file:
-            self._engine_map = mmap.mmap(file.fileno(), engine.SIZE)
-        self._engines = engine.Engines.from_buffer(self._engine_map)
+            self._engine_map = mmap.mmap(file.fileno(), ctypes.sizeof(layout.Engines))
+        self._engines = layout.Engines.from_buffer(self._engine_map)
 
     def __enter__(self) -> Self:
         return self
@@ -215,7 +214,7 @@ class State:
     def _slots(self) -> Iterator[tuple[int, int]]:
         """Live slots with their processes."""
         for slot in range(self._books.slot_limit):
-            if self._books.slots[slot].state == layout.LIVE:
+            if self._books.slots[slot].state == layout.SLOT_LIVE:
                 pid = self._pid_of(slot)
                 if pid:
                     yield slot, pid
@@ -245,8 +244,8 @@ class State:
     def _parts(self, card: int) -> dict[int, layout.MigInstance]:
         """GPU instances of a card, by their index as devices."""
         first = layout.MAX_CARDS + card * layout.MAX_MIG_INSTANCES
-        instances = self._books.devices[card].mig_instances
-        return {first + row: instance for row, instance in enumerate(instances) if instance.state == layout.THERE}
+        instances = enumerate(self._books.devices[card].mig_instances)
+        return {first + row: found for row, found in instances if found.state == layout.INSTANCE_THERE}
 
     def _device(self, indices: list[int], own: uuid.UUID, live: list[tuple[int, int]]) -> Device:
         """The first of these devices, with what is used on all of them."""
@@ -451,8 +450,7 @@ class State:
         self._there(index)
         found = []
         for number in range(self._engines.queue_limit):
-            at = engine.QUEUES_AT + number * engine.QUEUE_SIZE
-            queue = engine.Queue.from_buffer_copy(self._engine_map[at : at + engine.QUEUE_SIZE])
+            queue = layout.Queue.from_buffer_copy(self._engines.queues[number])
             if queue.state and queue.device == index:
                 found.append(DeviceTime(int(queue.pid), int(queue.busy_ns), _steps(queue.history)))
         return tuple(found)
@@ -463,5 +461,5 @@ class State:
         return _steps(self._engines.devices[index].idle)
 
 
-def _steps(history: ctypes.Array[engine.History]) -> dict[int, int]:
+def _steps(history: ctypes.Array[layout.History]) -> dict[int, int]:
     return {int(step.bucket): int(step.busy) for step in history if step.bucket}

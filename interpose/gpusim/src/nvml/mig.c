@@ -60,7 +60,7 @@ static struct sim_mig_instance *record_of(nvmlGpuInstance_t gi) {
         return NULL;
     }
     struct sim_mig_instance *record = &sim_books->devices[gi->device].mig_instances[gi->row];
-    return atomic_load(&record->state) == 1 ? record : NULL;
+    return atomic_load(&record->state) == SIM_INSTANCE_THERE ? record : NULL;
 }
 
 /* The card of a call; NULL with *error set if it cannot do MIG, or is not in MIG mode where that is asked. */
@@ -262,15 +262,15 @@ static nvmlReturn_t make(unsigned device, unsigned profile_row, unsigned start, 
     }
     for (unsigned row = 0; row < SIM_MAX_MIG_INSTANCES; row++) {
         struct sim_mig_instance *record = &model->mig_instances[row];
-        uint32_t none = 0;
-        if (atomic_compare_exchange_strong(&record->state, &none, 2)) {
+        uint32_t none = SIM_INSTANCE_FREE;
+        if (atomic_compare_exchange_strong(&record->state, &none, SIM_INSTANCE_BEING_MADE)) {
             record->profile_row = profile_row;
             record->start = start;
             record->size = profile->placement_size;
             atomic_store(&record->compute_instances, 0);
             new_uuid(model, row, record->uuid);
             become_device(model, profile, sim_mig_device(device, row));
-            atomic_store(&record->state, 1);
+            atomic_store(&record->state, SIM_INSTANCE_THERE);
             *made = handle_of(device, row);
             return NVML_SUCCESS;
         }
@@ -321,8 +321,9 @@ nvmlReturn_t sim_nvmlGpuInstanceDestroy(nvmlGpuInstance_t gpuInstance) {
         return NVML_ERROR_IN_USE;
     }
     struct sim_device *model = &sim_books->devices[gpuInstance->device];
-    uint32_t slices = slices_at(&model->mig_profiles[record->profile_row], record->start), there = 1;
-    if (!atomic_compare_exchange_strong(&record->state, &there, 0)) {
+    uint32_t slices = slices_at(&model->mig_profiles[record->profile_row], record->start);
+    uint32_t there = SIM_INSTANCE_THERE;
+    if (!atomic_compare_exchange_strong(&record->state, &there, SIM_INSTANCE_FREE)) {
         return NVML_ERROR_INVALID_ARGUMENT;
     }
     atomic_fetch_and(&model->mig_slices, ~slices);
@@ -339,7 +340,8 @@ nvmlReturn_t sim_nvmlDeviceGetGpuInstances(nvmlDevice_t device, unsigned profile
     *count = 0;
     for (unsigned row = 0; row < SIM_MAX_MIG_INSTANCES; row++) {
         const struct sim_mig_instance *record = &model->mig_instances[row];
-        if (atomic_load(&record->state) == 1 && model->mig_profiles[record->profile_row].id == profileId) {
+        if (atomic_load(&record->state) == SIM_INSTANCE_THERE &&
+            model->mig_profiles[record->profile_row].id == profileId) {
             gpuInstances[(*count)++] = handle_of(device->device, row);
         }
     }
@@ -353,7 +355,8 @@ nvmlReturn_t sim_nvmlDeviceGetGpuInstanceById(nvmlDevice_t device, unsigned id, 
     if (model == NULL || gpuInstance == NULL) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
     }
-    if (id == 0 || id > SIM_MAX_MIG_INSTANCES || atomic_load(&model->mig_instances[id - 1].state) != 1) {
+    if (id == 0 || id > SIM_MAX_MIG_INSTANCES ||
+        atomic_load(&model->mig_instances[id - 1].state) != SIM_INSTANCE_THERE) {
         return NVML_ERROR_NOT_FOUND;
     }
     *gpuInstance = handle_of(device->device, id - 1);

@@ -23,7 +23,7 @@ static void read_memory(const struct sim_nvml_device *handle, uint64_t *total, u
     *reserved = model->memory_reserved;
     *used = sim_device_used(sim_nvml_pool(handle));
     for (unsigned row = 0; handle->instance < 0 && row < SIM_MAX_MIG_INSTANCES; row++) {
-        bool there = atomic_load(&model->mig_instances[row].state) == 1;
+        bool there = atomic_load(&model->mig_instances[row].state) == SIM_INSTANCE_THERE;
         *used += there ? sim_device_used(sim_mig_device(handle->device, row)) : 0;
     }
 }
