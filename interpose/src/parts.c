@@ -2,11 +2,12 @@
 #include "parts.h"
 
 #include "compute/compute.h"
-#include "ledger/guest.h"
 #include "ledger/process.h"
+#include "ledger/state.h"
 #include "memory/account.h"
 #include "memory/charge.h"
 #include "memory/context.h"
+#include "memory/devices.h"
 #include "memory/graph.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
@@ -16,7 +17,7 @@ const struct hami_parts hami_parts = {
     .forked =
         {
             hami_process_after_fork,
-            hami_guest_after_fork,
+            hami_state_after_fork,
             hami_charge_after_fork,
             hami_account_after_fork,
             hami_contexts_after_fork,
@@ -30,6 +31,7 @@ const struct hami_parts hami_parts = {
             hami_modules_after_fork,
             hami_compute_after_fork,
         },
+    .limits_changed = {hami_devices_forget},
     .context_ending = {hami_compute_context_ending},
     .context_freed = {hami_records_context_ending},
     .context_ended = {hami_records_drop_context, hami_vmm_context_gone, hami_ipc_context_gone,

@@ -2,7 +2,7 @@
 #include "compute/machine.h"
 
 #include "fault.h"
-#include "ledger/guest.h"
+#include "ledger/state.h"
 
 enum { SHORTEST = 50000, AFTER_TURN = 100000, LULL = 20000000, LENGTHY = 20000000, MANY = 4 };
 /*

@@ -6,7 +6,7 @@
 
 #include "cancel.h"
 #include "doors/hook.h"
-#include "ledger/guest.h"
+#include "ledger/state.h"
 #include "memory/graph.h"
 #include "memory/pool.h"
 #include "policy.h"
@@ -80,7 +80,7 @@ static struct launch launch_of(const void *function, uint64_t grid, uint64_t blo
 
 /* Adds this thread's launches since it last did to its process's. */
 static void count_launches(void) {
-    struct hami_region_view *view = atomic_load_explicit(&hami_guest_region_now, memory_order_acquire);
+    struct hami_region_view *view = atomic_load_explicit(&hami_state_region_now, memory_order_acquire);
     uint32_t launches = counted_at - until_look;
     if (view != NULL && launches != 0) {
         _Atomic uint64_t *figure = &view->region->block.slots[view->slot].launches;

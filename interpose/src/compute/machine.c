@@ -1,7 +1,8 @@
 /* The limited devices of this process, its lock, and the ways it waits. */
 #include "compute/machine.h"
 
-#include "ledger/guest.h"
+#include "ledger/state.h"
+#include "memory/devices.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -135,8 +136,8 @@ static void set_share(struct machine *m, uint32_t share) {
 }
 
 int machines_refresh(void) {
-    const struct hami_limits *limits = hami_guest_limits();
-    struct hami_region_view *view = limits->mode == HAMI_MODE_OFF ? NULL : hami_guest_region(NULL);
+    const struct hami_limits *limits = hami_state_limits();
+    struct hami_region_view *view = limits->mode == HAMI_MODE_OFF ? NULL : hami_state_region(NULL);
     int state = COMPUTE_OFF;
     if (load_relaxed(&limits_seen) != limits) {
         store_relaxed(&limits_seen, limits);
@@ -172,14 +173,14 @@ static void set_up(struct machine *m, unsigned index, struct hami_region_view *v
 }
 
 struct machine *machine_of(CUdevice device) {
-    const struct hami_limits *limits = hami_guest_known_limits();
-    int index = hami_guest_cuda_device(limits, device);
+    const struct hami_limits *limits = hami_state_known_limits();
+    int index = hami_device_of_cuda(limits, device);
     if (index < 0 || (unsigned)index >= limits->device_count) {
         return NULL;
     }
     struct machine *m = &machines[index];
     if (!atomic_load_explicit(&m->ready, memory_order_acquire)) {
-        struct hami_region_view *view = hami_guest_region(NULL);
+        struct hami_region_view *view = hami_state_region(NULL);
         if (view == NULL) {
             return NULL;
         }
@@ -194,7 +195,7 @@ struct machine *machine_of(CUdevice device) {
 }
 
 bool machine_free(CUdevice device) {
-    int index = hami_guest_cuda_device(hami_guest_known_limits(), device);
+    int index = hami_device_of_cuda(hami_state_known_limits(), device);
     const struct machine *m = index < 0 ? NULL : machine_at((unsigned)index);
     return m != NULL && load_relaxed(&m->share) == 0;
 }

@@ -6,7 +6,7 @@
 #include "compute/machine.h"
 
 #include "cancel.h"
-#include "ledger/guest.h"
+#include "ledger/state.h"
 
 #include <time.h>
 
@@ -36,7 +36,7 @@ static bool left_alone(const struct hami_region_view *view, uint64_t now) {
 }
 
 void suspend_check(void) {
-    struct hami_region_view *view = hami_guest_region(NULL);
+    struct hami_region_view *view = hami_state_region(NULL);
     if (view == NULL) {
         return;
     }

@@ -10,8 +10,8 @@
  */
 #include "compute/machine.h"
 
-#include "ledger/guest.h"
 #include "ledger/process.h"
+#include "ledger/state.h"
 
 enum { HOLDER_BITS = 16, SILENT = 60000000, STEP = 20000000, LONGEST_BELIEVED = 500000000 };
 enum {
@@ -77,14 +77,14 @@ static int64_t lead(const struct machine *m) {
 void turn_open(struct machine *m, const char *uuid) {
     char path[4096];
     atomic_store(&m->page_sought, compute_now());
-    if (hami_guest_turn_path(uuid, path)) {
+    if (hami_state_turn_path(uuid, path)) {
         page_open(&m->page, path);
     }
 }
 
 /* The program may have closed the file, or it was not there yet. */
 static void seek(struct machine *m, uint64_t now) {
-    const struct hami_limits *limits = hami_guest_known_limits();
+    const struct hami_limits *limits = hami_state_known_limits();
     uint64_t sought = atomic_load(&m->page_sought);
     if (now > sought && now - sought > SEEK && m->index < limits->device_count) {
         turn_open(m, limits->devices[m->index].uuid);

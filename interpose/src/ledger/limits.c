@@ -298,3 +298,15 @@ void hami_limits_load(const struct hami_limits_source *source, struct hami_limit
         divide(&limits->devices[i]);
     }
 }
+
+int hami_limits_index(const struct hami_limits *limits, const char *uuid) {
+    enum { PREFIX = 4 };
+    const char *digits = strlen(uuid) > PREFIX ? uuid + PREFIX : uuid;
+    for (unsigned i = 0; i < limits->device_count; i++) {
+        const char *ours = limits->devices[i].uuid;
+        if (strcasecmp(strlen(ours) > PREFIX ? ours + PREFIX : ours, digits) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}

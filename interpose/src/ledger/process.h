@@ -43,7 +43,7 @@ extern _Atomic(_Atomic uint64_t *) hami_process_mark;
 /* Begins to tell children. */
 void hami_process_watch(void);
 
-/* Whether this process is a child that has not forgotten its parent's state yet; see hami_event_forked. */
+/* Whether this process is a child that has not forgotten its parent's state yet; see parts.h. */
 static inline bool hami_process_is_child(void) {
     _Atomic uint64_t *mark = atomic_load_explicit(&hami_process_mark, memory_order_acquire);
     return mark != NULL && !HAMI_LIKELY(atomic_load_explicit(mark, memory_order_relaxed) != 0);

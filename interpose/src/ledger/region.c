@@ -1,4 +1,10 @@
-/* The shared region: mapping, slots, and whose they are. See region.h for the rules; the sums are in ledger.c. */
+/*
+ * The shared region as this process uses it: the mapping, the slot of this process, and the slots of dead processes;
+ * region.h has the rules, ledger.c the sums.
+ *
+ * Memory order: stores that other processes take decisions by are sequentially consistent, the default. Relaxed are the
+ * figures for readers (peaks, columns, times, reasons), which decide nothing.
+ */
 #include "ledger/region.h"
 
 #include "cancel.h"
@@ -9,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -19,16 +26,16 @@
 #define HAMI_BUILD_ID "unknown"
 #endif
 
-/* The mark by which hami_interpose.build_id() finds the build in the file. */
+/* hami_interpose.build_id() finds the build in the library by this mark. */
 #define BUILD_MARK "hami-build-id="
 static const char build[] __attribute__((used)) = BUILD_MARK HAMI_BUILD_ID;
 
-/* One thread of this process claims or sweeps at a time: record locks tell processes apart, not threads. */
+/* One thread of this process at a time claims or sweeps: record locks do not keep out threads of one process. */
 static atomic_flag claiming = ATOMIC_FLAG_INIT;
 
 /* ---- what this process holds ---- */
 
-/* Keeps the columns that HAMi's monitor reads in step. */
+/* Adds to the columns that HAMi's monitor reads. */
 static inline void region_show(struct hami_v1_memory *used, uint64_t bytes, enum hami_column column) {
     (void)atomic_fetch_add_explicit((_Atomic uint64_t *)((char *)used + column), bytes, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&used->total, bytes, memory_order_relaxed);
@@ -41,7 +48,7 @@ void hami_region_show_less(struct hami_region_view *view, unsigned device, uint6
 HAMI_HOT bool hami_region_charge(struct hami_region_view *view, unsigned device, uint64_t pages, uint64_t limit_pages,
                                  enum hami_column column) {
     if (pages == 0) {
-        return true; /* nothing fits however little is left */
+        return true; /* also above the limit */
     }
     if (!hami_ledger_reserve(view->region, view->slot, view->self, device, pages, limit_pages)) {
         return false;
@@ -106,20 +113,20 @@ static bool region_is_locked_by_other(const struct hami_region_view *view, unsig
 
 bool hami_region_lock(const struct hami_region_view *view, atomic_flag *threads, int64_t byte, unsigned patience_ms) {
     enum { NAP_US = 100 };
-    const struct timespec a_while = {0, NAP_US * 1000};
+    const struct timespec nap = {0, NAP_US * 1000};
     HAMI_UNCANCELLED;
     for (uint64_t waited_us = 0;; waited_us += NAP_US) {
         if (!atomic_flag_test_and_set(threads)) {
             bool alone = atomic_load(&view->file) < 0 || region_set_lock(view, byte, F_WRLCK);
             if (alone || (errno != EAGAIN && errno != EACCES)) {
-                return true; /* where the file system has no locks, no other process has this one */
+                return true; /* a file system without locks: go on without */
             }
             atomic_flag_clear(threads);
         }
         if (waited_us >= patience_ms * UINT64_C(1000)) {
             return false;
         }
-        (void)nanosleep(&a_while, NULL);
+        (void)nanosleep(&nap, NULL);
     }
 }
 
@@ -129,7 +136,7 @@ void hami_region_unlock(const struct hami_region_view *view, atomic_flag *thread
 }
 
 static int region_open(const char *path) {
-    enum { FIRST_DESCRIPTOR = 64 }; /* out of the way of programs that count on the lowest numbers */
+    enum { FIRST_DESCRIPTOR = 64 }; /* programs may expect the lowest numbers for their own files */
     int low = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     int file = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
     if (low >= 0) {
@@ -138,7 +145,7 @@ static int region_open(const char *path) {
     return file;
 }
 
-/* Whether the descriptor is of our file: the program may have closed it, and opened another. */
+/* The program may have closed our descriptor and opened another file by its number. */
 static bool region_is_file(const struct hami_region_view *view, int file) {
     struct stat found;
     return file >= 0 && fstat(file, &found) == 0 && found.st_dev == view->device && found.st_ino == view->inode;
@@ -162,14 +169,14 @@ void hami_region_relock(struct hami_region_view *view) {
 
 /* ---- slots ---- */
 
-/* A slot that is not ours, with our owner word, is from before an exec: the driver has given its memory back. */
+/* A second slot with our owner word is from before an exec, which made the driver free the memory: it is dead. */
 bool hami_region_owner_lives(const struct hami_region_view *view, unsigned slot, uint64_t owner) {
     const struct hami_slot *found = &view->region->block.slots[slot];
     if (region_is_locked_by_other(view, slot)) {
         return true;
     }
     if (atomic_load(&found->pid_namespace) != hami_process_namespace()) {
-        return atomic_load(&found->locked) == 0; /* it was never locked: there is nothing to tell by */
+        return atomic_load(&found->locked) == 0; /* never locked, so the lock says nothing */
     }
     return hami_ledger_who(owner) != hami_process_self() && hami_process_lives(owner, atomic_load(&found->image));
 }
@@ -201,8 +208,8 @@ static void region_keep_launches(struct hami_region *region, unsigned slot) {
 }
 
 /*
- * Claims a slot that is free, or whose owner is dead: `expected` is its owner word, and clears what the last owner
- * left. False: another process is quicker.
+ * Claims a slot with the owner word `expected`, of a dead process or 0, and clears what the last owner left. False:
+ * another process was first.
  */
 static bool region_claim_slot(struct hami_region_view *view, unsigned index, uint64_t expected) {
     struct hami_slot *slot = &view->region->block.slots[index];
@@ -221,11 +228,14 @@ static bool region_claim_slot(struct hami_region_view *view, unsigned index, uin
     hami_ledger_clear(view->region, index);
     region_clear_v1(&view->region->v1.processes[index]);
     region_keep_launches(view->region, index);
-    hami_event_process_gone(view->region, index);
+    HAMI_TELL(process_gone, view->region, index);
     return true;
 }
 
-/* With `claiming`. A process that is not ours may be clearing the slot: its memory is not counted any more then. */
+/*
+ * With `claiming`. True if a dead process was found. If another process claims its slot first, the slot is no longer
+ * counted either.
+ */
 static bool region_sweep(struct hami_region_view *view) {
     bool found = false;
     unsigned count = hami_ledger_slots(view->region);
@@ -248,20 +258,20 @@ bool hami_region_sweep(struct hami_region_view *view) {
     hami_spin_lock(&claiming);
     bool found = region_sweep(view);
     hami_spin_unlock(&claiming);
-    hami_event_swept(view);
+    HAMI_TELL(swept, view);
     return found;
 }
 
-/* With many processes each would look at all the others: one of them does so for all. */
+/* One process sweeps for all: many processes that each look at all others would take long. */
 void hami_region_sweep_in_turn(struct hami_region_view *view) {
-    enum { TURN_MS = 250 };
+    enum { SWEEP_EVERY_MS = 250 };
     struct hami_block *block = &view->region->block;
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
     uint64_t swept = atomic_load_explicit(&block->swept, memory_order_relaxed);
-    /* A time that is to come was written before the machine started anew. */
-    if ((swept <= ms && ms - swept < TURN_MS) || !atomic_compare_exchange_strong(&block->swept, &swept, ms)) {
+    /* A time in the future was written before the machine restarted. */
+    if ((swept <= ms && ms - swept < SWEEP_EVERY_MS) || !atomic_compare_exchange_strong(&block->swept, &swept, ms)) {
         return;
     }
     atomic_store_explicit(&block->heartbeat, (uint64_t)time(NULL), memory_order_relaxed);
@@ -282,7 +292,10 @@ static void region_take_slot(struct hami_region_view *view, unsigned index) {
     view->has_slot = true;
 }
 
-/* Sweeps first: whoever asks what is free as it starts is told the truth, and slots of ours from before an exec go. */
+/*
+ * Sweeps first, so that a program that asks at its start how much memory is free gets the right figure, and so that
+ * slots of this process from before an exec are freed.
+ */
 bool hami_region_claim(struct hami_region_view *view) {
     hami_spin_lock(&claiming);
     (void)region_sweep(view);
@@ -292,7 +305,7 @@ bool hami_region_claim(struct hami_region_view *view) {
         }
     }
     hami_spin_unlock(&claiming);
-    hami_event_swept(view);
+    HAMI_TELL(swept, view);
     return view->has_slot;
 }
 
@@ -303,8 +316,41 @@ void hami_region_after_fork(struct hami_region_view *view) {
 
 /* ---- mapping ---- */
 
+/* What both blocks of the region begin with: a library that has another layout has another head. */
+struct region_head {
+    uint64_t magic;
+    uint32_t version, size, header_size, device_size, part_size;
+};
+enum { HEAD_BYTES = offsetof(struct region_head, part_size) + sizeof(uint32_t) };
+_Static_assert(HEAD_BYTES == offsetof(struct hami_block, device_count), "head of the block");
+_Static_assert(HEAD_BYTES == offsetof(struct hami_compute, pad), "head of the compute block");
+
+static const struct region_head block_head = {
+    .magic = HAMI_BLOCK_MAGIC,
+    .version = HAMI_BLOCK_VERSION,
+    .size = sizeof(struct hami_block),
+    .header_size = offsetof(struct hami_block, devices),
+    .device_size = sizeof(struct hami_device),
+    .part_size = sizeof(struct hami_slot),
+};
+static const struct region_head compute_head = {
+    .magic = HAMI_COMPUTE_MAGIC,
+    .version = HAMI_COMPUTE_VERSION,
+    .size = sizeof(struct hami_compute),
+    .header_size = offsetof(struct hami_compute, devices),
+    .device_size = sizeof(struct hami_compute_device),
+    .part_size = sizeof(struct hami_compute_process),
+};
+
+void hami_region_show_limit(struct hami_region *region, unsigned index, const struct hami_device_limit *limit) {
+    region->v1.limit[index] = limit->memory_bytes;
+    atomic_store(&region->block.devices[index].limit_bytes, limit->memory_bytes);
+    atomic_store(&region->block.devices[HAMI_DEVICES + index].limit_bytes, limit->host_bytes);
+    atomic_store(&region->block.devices[index].cores, limit->cores);
+}
+
+/* `initialized` is stored last: a reader that finds it finds the rest. */
 void hami_region_format(struct hami_region *region, const struct hami_limits *limits) {
-    struct hami_block *block = &region->block;
     region->v1.major = 1;
     region->v1.minor = 2;
     region->v1.sem[0] = 1;
@@ -314,71 +360,43 @@ void hami_region_format(struct hami_region *region, const struct hami_limits *li
     region->v1.priority = (int32_t)limits->priority;
     region->v1.device_num = limits->device_count;
     for (unsigned i = 0; i < limits->device_count; i++) {
-        const struct hami_device_limit *device = &limits->devices[i];
-        memcpy(region->v1.uuids[i], device->uuid, HAMI_UUID_BYTES);
-        region->v1.limit[i] = device->memory_bytes;
-        region->v1.sm_limit[i] = device->cores == 0 ? 100 : device->cores;
-        atomic_store(&block->devices[i].limit_bytes, device->memory_bytes);
-        atomic_store(&block->devices[HAMI_DEVICES + i].limit_bytes, device->host_bytes);
-        atomic_store(&block->devices[i].cores, device->cores);
+        const struct hami_device_limit *limit = &limits->devices[i];
+        memcpy(region->v1.uuids[i], limit->uuid, HAMI_UUID_BYTES);
+        region->v1.sm_limit[i] = limit->cores == 0 ? 100 : limit->cores;
+        hami_region_show_limit(region, i, limit);
     }
-    block->version = HAMI_BLOCK_VERSION;
-    block->size = sizeof *block;
-    block->header_size = offsetof(struct hami_block, devices);
-    block->device_size = sizeof block->devices[0];
-    block->slot_size = sizeof block->slots[0];
-    block->device_count = limits->device_count;
-    atomic_store(&block->generation, limits->generation);
-    block->magic = HAMI_BLOCK_MAGIC;
-    struct hami_compute *compute = hami_compute_of(region);
-    compute->magic = HAMI_COMPUTE_MAGIC;
-    compute->version = HAMI_COMPUTE_VERSION;
-    compute->size = sizeof *compute;
-    compute->header_size = offsetof(struct hami_compute, devices);
-    compute->device_size = sizeof compute->devices[0];
-    compute->process_size = sizeof compute->processes[0][0];
+    memcpy(&region->block, &block_head, HEAD_BYTES);
+    region->block.device_count = limits->device_count;
+    atomic_store(&region->block.generation, limits->generation);
+    memcpy(hami_compute_of(region), &compute_head, HEAD_BYTES);
     atomic_thread_fence(memory_order_release);
     region->v1.initialized = HAMI_V1_MAGIC;
 }
 
-static bool genuine(struct hami_region *region) {
-    const struct hami_block *block = &region->block;
-    const struct hami_compute *compute = hami_compute_of(region);
-    return compute->magic == HAMI_COMPUTE_MAGIC && compute->version == HAMI_COMPUTE_VERSION &&
-           compute->size == sizeof *compute && compute->header_size == offsetof(struct hami_compute, devices) &&
-           compute->device_size == sizeof compute->devices[0] &&
-           compute->process_size == sizeof compute->processes[0][0] && region->v1.initialized == HAMI_V1_MAGIC &&
-           region->v1.major == 1 && block->magic == HAMI_BLOCK_MAGIC && block->version == HAMI_BLOCK_VERSION &&
-           block->size == sizeof *block && block->header_size == offsetof(struct hami_block, devices) &&
-           block->device_size == sizeof block->devices[0] && block->slot_size == sizeof block->slots[0];
+static bool region_is_ours(struct hami_region *region) {
+    return region->v1.initialized == HAMI_V1_MAGIC && region->v1.major == 1 &&
+           memcmp(&region->block, &block_head, HEAD_BYTES) == 0 &&
+           memcmp(hami_compute_of(region), &compute_head, HEAD_BYTES) == 0;
 }
 
-static struct hami_region *map(int fd, int flags) {
+static struct hami_region *region_map(int fd, int flags) {
     void *at = mmap(NULL, HAMI_REGION_SIZE, PROT_READ | PROT_WRITE, flags, fd, 0);
     return at == MAP_FAILED ? NULL : at;
 }
 
-/* Makes the file under a name of its own, complete, and links it in place; whoever is first wins. */
-static void create_file(const char *path, const struct hami_limits *limits) {
-    char name[4200];
-    size_t length = strlen(path);
-    uint64_t self = hami_process_self();
-    if (length > 4096) {
-        return;
-    }
-    memcpy(name, path, length);
-    name[length++] = '.';
-    for (unsigned i = 0; i < 16; i++) {
-        name[length++] = (char)('a' + (self >> (4 * i) & 15));
-    }
-    name[length] = '\0';
-    int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+/* Makes the file complete under a name of its own and links it to `path`. If two processes do so, the first wins. */
+static void region_create_file(const char *path, const struct hami_limits *limits) {
+    char name[4096 + 32];
+    int length = snprintf(name, sizeof name, "%s.%016llx", path, (unsigned long long)hami_process_self());
+    int fd = length < 0 || (size_t)length >= sizeof name
+                 ? -1
+                 : open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0) {
         return;
     }
-    /* Whatever the umask: other users of the container work there too. */
+    /* Against the umask: other users of the container use the file too. */
     if (fchmod(fd, 0666) == 0 && ftruncate(fd, (off_t)HAMI_REGION_SIZE) == 0) {
-        struct hami_region *region = map(fd, MAP_SHARED);
+        struct hami_region *region = region_map(fd, MAP_SHARED);
         if (region != NULL) {
             hami_region_format(region, limits);
             (void)munmap(region, HAMI_REGION_SIZE);
@@ -389,16 +407,16 @@ static void create_file(const char *path, const struct hami_limits *limits) {
     (void)close(fd);
 }
 
-/* A v1 file of HAMi-core's own has no block of ours; it is not ours to extend. */
+/* Refuses a file of HAMi-core itself, which has our v1 part and no block. */
 static void region_map_file(struct hami_region_view *view) {
     struct stat found;
     int file = region_open(view->path);
     if (file >= 0 && fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_size == (off_t)HAMI_REGION_SIZE) {
-        view->region = map(file, MAP_SHARED);
+        view->region = region_map(file, MAP_SHARED);
         view->device = found.st_dev;
         view->inode = found.st_ino;
     }
-    if (view->region != NULL && !genuine(view->region)) {
+    if (view->region != NULL && !region_is_ours(view->region)) {
         (void)munmap(view->region, HAMI_REGION_SIZE);
         view->region = NULL;
     }
@@ -409,24 +427,23 @@ static void region_map_file(struct hami_region_view *view) {
     atomic_store(&view->file, file);
 }
 
-enum hami_reason hami_region_attach(struct hami_region_view *view, const char *path, bool create,
-                                    const struct hami_limits *limits) {
+bool hami_region_attach(struct hami_region_view *view, const char *path, bool create,
+                        const struct hami_limits *limits) {
     view->path = path;
     view->file = -1;
     if (*path == '\0') {
-        view->region = map(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+        view->region = region_map(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
         if (view->region != NULL) {
             hami_region_format(view->region, limits);
         }
     } else {
         if (create && access(path, F_OK) != 0) {
-            create_file(path, limits);
+            region_create_file(path, limits);
         }
         region_map_file(view);
     }
-    if (view->region == NULL) {
-        return HAMI_REASON_BAD_REGION;
+    if (view->region != NULL) {
+        (void)strncpy(view->region->block.build, build + sizeof BUILD_MARK - 1, HAMI_BUILD_BYTES - 1);
     }
-    (void)strncpy(view->region->block.build, build + sizeof BUILD_MARK - 1, HAMI_BUILD_BYTES - 1);
-    return HAMI_REASON_NONE;
+    return view->region != NULL;
 }

@@ -37,14 +37,16 @@ enum hami_column {
 };
 
 /*
- * Maps the region at `path`, or memory of this process alone if `path` is empty. A file that is missing is made only
- * when `create` says so (limits from the environment). Returns HAMI_REASON_NONE or why not.
+ * Maps the region at `path`, or memory of this process alone if `path` is empty. Makes a missing file only with
+ * `create` (limits from the environment). False: there is no such file, or it is not a region of this layout.
  */
-enum hami_reason hami_region_attach(struct hami_region_view *view, const char *path, bool create,
-                                    const struct hami_limits *limits);
+bool hami_region_attach(struct hami_region_view *view, const char *path, bool create, const struct hami_limits *limits);
 
 /* Fills a zeroed region for `limits`. */
 void hami_region_format(struct hami_region *region, const struct hami_limits *limits);
+
+/* Writes a device's limits into the region, for its readers. */
+void hami_region_show_limit(struct hami_region *region, unsigned index, const struct hami_device_limit *limit);
 
 /* Takes a slot for this process. False when all are in use. */
 bool hami_region_claim(struct hami_region_view *view);

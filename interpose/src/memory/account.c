@@ -310,7 +310,7 @@ HAMI_APART static void release_other(uint64_t address, enum hami_kind kind, cons
         hami_shared_close((hami_share)charge->pages);
         break;
     case HAMI_KIND_POOL:
-        hami_event_pool_memory_freed((unsigned)charge->pages);
+        HAMI_TELL(pool_memory_freed, (unsigned)charge->pages);
         break;
     default:
         break;

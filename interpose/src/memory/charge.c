@@ -3,7 +3,8 @@
 
 #include "cancel.h"
 #include "doors/hook.h"
-#include "ledger/guest.h"
+#include "ledger/state.h"
+#include "memory/devices.h"
 #include "parts.h"
 
 #include <sched.h>
@@ -26,7 +27,7 @@ uint64_t hami_charge_limit(const struct hami_limits *limits, int device) {
 }
 
 HAMI_COLD static void refused(int device, uint64_t bytes) {
-    struct hami_region_view *view = hami_guest_region(NULL);
+    struct hami_region_view *view = hami_state_region(NULL);
     if (view != NULL && device >= 0) {
         hami_region_refused(view, HAMI_REASON_OVER_LIMIT, (unsigned)device, bytes);
     }
@@ -70,7 +71,7 @@ static bool charge_retry_locked(struct hami_region_view *view, hami_attempt *att
             charge_pause(times - 1);
         }
         (void)hami_region_sweep(view);
-        hami_event_awake(view);
+        HAMI_TELL(awake, view);
         uint64_t in_the_way = attempt(view, of);
         if (in_the_way == 0 || in_the_way == before) {
             return in_the_way == 0;
@@ -82,9 +83,9 @@ static bool charge_retry_locked(struct hami_region_view *view, hami_attempt *att
 
 bool hami_charge_retry(struct hami_region_view *view, hami_attempt *attempt, void *of) {
     HAMI_UNCANCELLED;
-    hami_event_memory_short();
-    (void)hami_guest_reload();
-    if (hami_guest_known_limits()->denied != HAMI_REASON_NONE) {
+    HAMI_TELL(memory_short);
+    (void)hami_state_reload();
+    if (hami_state_known_limits()->denied != HAMI_REASON_NONE) {
         return false;
     }
     int64_t until = charge_now_ns() + RETRY_MS * INT64_C(1000000);
@@ -112,7 +113,7 @@ struct request {
 };
 
 static uint64_t charge_limit_of(unsigned counter) {
-    const struct hami_limits *limits = hami_guest_known_limits();
+    const struct hami_limits *limits = hami_state_known_limits();
     return counter < HAMI_DEVICES ? hami_charge_limit(limits, (int)counter)
                                   : limits->devices[counter - HAMI_DEVICES].host_bytes >> HAMI_PAGE_SHIFT;
 }
@@ -134,7 +135,7 @@ HAMI_HOT static bool take_pages(struct hami_region_view *view, int counter, uint
 
 /* Refuses in enforce mode and says why; in observe mode lets the call go uncounted. */
 HAMI_COLD static bool cannot_count(const struct hami_limits *limits, enum hami_reason reason, uint64_t bytes) {
-    struct hami_region_view *view = hami_guest_region(NULL);
+    struct hami_region_view *view = hami_state_region(NULL);
     if (view != NULL) {
         hami_region_refused(view, reason, HAMI_DEVICES, bytes);
     }
@@ -143,11 +144,11 @@ HAMI_COLD static bool cannot_count(const struct hami_limits *limits, enum hami_r
 
 HAMI_HOT static bool charge_take(CUdevice device, uint64_t bytes, enum hami_column column, bool or_host,
                                  struct hami_charge *charge) {
-    const struct hami_limits *limits = hami_guest_limits();
+    const struct hami_limits *limits = hami_state_limits();
     enum hami_reason why = HAMI_REASON_NONE;
     *charge = (struct hami_charge){-1, 0};
-    if (limits->denied != HAMI_REASON_NONE && hami_guest_reload()) {
-        limits = hami_guest_known_limits();
+    if (limits->denied != HAMI_REASON_NONE && hami_state_reload()) {
+        limits = hami_state_known_limits();
     }
     if (limits->mode == HAMI_MODE_OFF) {
         return true;
@@ -155,14 +156,14 @@ HAMI_HOT static bool charge_take(CUdevice device, uint64_t bytes, enum hami_colu
     if (limits->denied != HAMI_REASON_NONE) {
         return cannot_count(limits, limits->denied, bytes);
     }
-    int index = hami_guest_cuda_device(limits, device);
+    int index = hami_device_of_cuda(limits, device);
     if (index == -2) {
         return true; /* the driver's answer says so */
     }
     if (index < 0 || (uint32_t)index >= limits->device_count) {
         return cannot_count(limits, HAMI_REASON_UNKNOWN_DEVICE, bytes);
     }
-    struct hami_region_view *view = hami_guest_region(&why);
+    struct hami_region_view *view = hami_state_region(&why);
     if (view == NULL) {
         return cannot_count(limits, why, bytes);
     }
@@ -185,15 +186,15 @@ HAMI_HOT bool hami_charge_take_or_host(CUdevice device, uint64_t bytes, struct h
 }
 
 int hami_charge_index(CUdevice device) {
-    const struct hami_limits *limits = hami_guest_known_limits();
+    const struct hami_limits *limits = hami_state_known_limits();
     bool enforced = limits->mode == HAMI_MODE_ENFORCE && limits->denied == HAMI_REASON_NONE;
-    return enforced ? hami_guest_cuda_device(limits, device) : -1;
+    return enforced ? hami_device_of_cuda(limits, device) : -1;
 }
 
 int hami_charge_counted(CUdevice device) {
-    const struct hami_limits *limits = hami_guest_known_limits();
+    const struct hami_limits *limits = hami_state_known_limits();
     bool counted = limits->mode != HAMI_MODE_OFF && limits->denied == HAMI_REASON_NONE;
-    int index = counted ? hami_guest_cuda_device(limits, device) : -1;
+    int index = counted ? hami_device_of_cuda(limits, device) : -1;
     return index >= 0 && (uint32_t)index < limits->device_count ? index : -1;
 }
 
@@ -207,9 +208,9 @@ static bool reaches_host(CUdevice device) {
 
 bool hami_charge_take_host(CUdevice device, uint64_t bytes, struct hami_charge *charge) {
     int index = hami_charge_index(device);
-    struct hami_region_view *view = index < 0 ? NULL : hami_guest_region(NULL);
-    if (view == NULL || (uint32_t)index >= hami_guest_known_limits()->device_count ||
-        hami_guest_known_limits()->devices[index].host_bytes == 0) {
+    struct hami_region_view *view = index < 0 ? NULL : hami_state_region(NULL);
+    if (view == NULL || (uint32_t)index >= hami_state_known_limits()->device_count ||
+        hami_state_known_limits()->devices[index].host_bytes == 0) {
         return false; /* counted already */
     }
     uint64_t taken = bytes > UINT64_MAX - HAMI_HOST_STEP ? UINT64_MAX : (bytes + HAMI_HOST_STEP - 1) & -HAMI_HOST_STEP;
@@ -222,13 +223,13 @@ bool hami_charge_take_host(CUdevice device, uint64_t bytes, struct hami_charge *
 }
 
 bool hami_charge_within(const struct hami_charge *charge) {
-    struct hami_region_view *view = charge->device < 0 ? NULL : hami_guest_region(NULL);
-    uint64_t limit = view == NULL ? 0 : hami_charge_limit(hami_guest_limits(), charge->device);
+    struct hami_region_view *view = charge->device < 0 ? NULL : hami_state_region(NULL);
+    uint64_t limit = view == NULL ? 0 : hami_charge_limit(hami_state_limits(), charge->device);
     return view == NULL || hami_ledger_sum(view->region, (unsigned)charge->device) <= limit;
 }
 
 bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes) {
-    struct hami_region_view *view = hami_guest_region(NULL);
+    struct hami_region_view *view = hami_state_region(NULL);
     if (charge->device < 0) {
         return true;
     }
@@ -243,10 +244,10 @@ bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes) {
 }
 
 bool hami_charge_try(struct hami_charge *charge, uint64_t bytes) {
-    struct hami_region_view *view = charge->device < 0 ? NULL : hami_guest_region(NULL);
+    struct hami_region_view *view = charge->device < 0 ? NULL : hami_state_region(NULL);
     uint64_t pages = pages_of(bytes);
     if (view == NULL || !hami_region_charge(view, (unsigned)charge->device, pages,
-                                            hami_charge_limit(hami_guest_limits(), charge->device), HAMI_COLUMN_DATA)) {
+                                            hami_charge_limit(hami_state_limits(), charge->device), HAMI_COLUMN_DATA)) {
         return false;
     }
     charge->pages += pages;
@@ -255,7 +256,7 @@ bool hami_charge_try(struct hami_charge *charge, uint64_t bytes) {
 
 void hami_charge_found(CUdevice device, enum hami_column column, struct hami_charge *charge, uint64_t pages) {
     int index = hami_charge_counted(device);
-    struct hami_region_view *view = index < 0 ? NULL : hami_guest_region(NULL);
+    struct hami_region_view *view = index < 0 ? NULL : hami_state_region(NULL);
     if (view != NULL && hami_region_charge(view, (unsigned)index, pages, HAMI_UNLIMITED, column)) {
         charge->device = index;
         charge->pages += pages;
@@ -269,7 +270,7 @@ void hami_charge_shrink(struct hami_charge *charge, uint64_t pages) {
 }
 
 HAMI_HOT void hami_charge_give_back(const struct hami_charge *charge, enum hami_column column) {
-    struct hami_region_view *view = charge->device < 0 ? NULL : hami_guest_region(NULL);
+    struct hami_region_view *view = charge->device < 0 ? NULL : hami_state_region(NULL);
     if (view != NULL) {
         hami_region_release(view, (unsigned)charge->device, charge->pages, column);
     }

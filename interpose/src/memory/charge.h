@@ -1,6 +1,6 @@
 /*
  * What this process reserves on a device, in pages, under the limit in force: the part between the limits with the
- * region (guest.h) and everything that takes memory.
+ * region (state.h) and everything that takes memory.
  */
 #ifndef HAMI_CHARGE_H
 #define HAMI_CHARGE_H

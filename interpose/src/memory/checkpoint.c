@@ -11,8 +11,8 @@
 #include "memory/memory.h"
 
 #include "doors/hook.h"
-#include "ledger/guest.h"
 #include "ledger/process.h"
+#include "ledger/state.h"
 #include "memory/charge.h"
 #include "policy.h"
 #include "spin.h"
@@ -103,7 +103,7 @@ static uint64_t resume_attempt(struct hami_region_view *view, void *of) {
     struct resumption *r = of;
     uint64_t limits[HAMI_DEVICES];
     for (unsigned device = 0; device < HAMI_DEVICES; device++) {
-        limits[device] = hami_charge_limit(hami_guest_known_limits(), (int)device);
+        limits[device] = hami_charge_limit(hami_state_known_limits(), (int)device);
     }
     r->device = hami_ledger_resume(view->region, r->books->slot, r->books->owner, limits);
     return r->device == HAMI_DEVICES ? 0 : hami_ledger_sum(view->region, r->device) + 1;
@@ -115,7 +115,7 @@ static bool books_resume(const struct books *b) {
     bool other = !b->view->has_slot || b->slot != b->view->slot;
     fits = fits || (other && hami_charge_retry(b->view, resume_attempt, &r)); /* asks the driver, which would wait */
     if (!fits) {
-        enum hami_reason denied = hami_guest_known_limits()->denied;
+        enum hami_reason denied = hami_state_known_limits()->denied;
         bool known = r.device < HAMI_DEVICES;
         uint64_t bytes = known ? hami_ledger_of(b->view->region, b->slot, r.device) << HAMI_PAGE_SHIFT : 0;
         hami_region_refused(b->view, denied != HAMI_REASON_NONE ? denied : HAMI_REASON_OVER_LIMIT, r.device, bytes);
@@ -144,8 +144,8 @@ static bool books_find(struct hami_region_view *view, int32_t pid, struct books 
 
 /* Claims a slot first where there is one, so that the program before an exec holds nothing any more. */
 static struct hami_region_view *books_view(void) {
-    (void)hami_guest_region(NULL);
-    return hami_guest_mapped_region();
+    (void)hami_state_region(NULL);
+    return hami_state_mapped_region();
 }
 
 /* CUcheckpointRestoreArgs, as far as it matters here. */
@@ -158,7 +158,7 @@ struct restore_args {
 
 /* On another device the process would be beyond the reach of its own books, and perhaps beyond the container's. */
 static bool moves_to_others(const struct restore_args *args) {
-    bool enforced = hami_guest_limits()->mode == HAMI_MODE_ENFORCE;
+    bool enforced = hami_state_limits()->mode == HAMI_MODE_ENFORCE;
     for (uint32_t i = 0; enforced && args != NULL && args->pairs != NULL && i < args->count; i++) {
         if (memcmp(args->pairs[i].from, args->pairs[i].to, sizeof args->pairs[i].to) != 0) {
             return true;

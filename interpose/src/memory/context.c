@@ -8,8 +8,9 @@
 
 #include "cancel.h"
 #include "doors/hook.h"
-#include "ledger/guest.h"
+#include "ledger/state.h"
 #include "memory/charge.h"
+#include "memory/devices.h"
 #include "memory/map.h"
 #include "parts.h"
 #include "policy.h"
@@ -146,7 +147,7 @@ HAMI_HOT bool hami_context_only_one(void) {
 
 HAMI_HOT bool hami_context_assumed(struct hami_context *context) {
     bool same = last.handle != NULL && last_epoch == atomic_load_explicit(&epoch, memory_order_acquire);
-    if (same && hami_context_only_one() && hami_guest_known_limits()->device_count == 1) {
+    if (same && hami_context_only_one() && hami_state_known_limits()->device_count == 1) {
         *context = last;
         return true;
     }
@@ -186,8 +187,8 @@ static nvmlDevice mig_handle(const char *uuid) {
 static nvmlDevice nvml_handle(CUdevice device) {
     char bus[32];
     nvmlDevice handle = NULL;
-    const struct hami_limits *limits = hami_guest_known_limits();
-    int index = hami_guest_cuda_device(limits, device);
+    const struct hami_limits *limits = hami_state_known_limits();
+    int index = hami_device_of_cuda(limits, device);
     if (index >= 0 && (uint32_t)index < limits->device_count && hami_limits_mig(&limits->devices[index])) {
         return mig_handle(limits->devices[index].uuid);
     }
@@ -200,8 +201,8 @@ static nvmlDevice nvml_handle(CUdevice device) {
 
 /* Bytes that the container is charged for on a device, but for contexts. It may wrap: anything may be in the file. */
 static uint64_t charged_beside_contexts(CUdevice device) {
-    struct hami_region_view *view = hami_guest_region(NULL);
-    int index = view == NULL ? -1 : hami_guest_cuda_device(hami_guest_known_limits(), device);
+    struct hami_region_view *view = hami_state_region(NULL);
+    int index = view == NULL ? -1 : hami_device_of_cuda(hami_state_known_limits(), device);
     if (index < 0) {
         return 0;
     }
@@ -298,9 +299,9 @@ static uint64_t agree(struct hami_device *device, uint64_t bytes, bool sure) {
 }
 
 static struct hami_device *counted(CUdevice device) {
-    const struct hami_limits *limits = hami_guest_limits();
-    struct hami_region_view *view = limits->mode == HAMI_MODE_OFF ? NULL : hami_guest_region(NULL);
-    int index = view == NULL ? -1 : hami_guest_cuda_device(limits, device);
+    const struct hami_limits *limits = hami_state_limits();
+    struct hami_region_view *view = limits->mode == HAMI_MODE_OFF ? NULL : hami_state_region(NULL);
+    int index = view == NULL ? -1 : hami_device_of_cuda(limits, device);
     return index < 0 ? NULL : &view->region->block.devices[index];
 }
 
@@ -323,7 +324,7 @@ static bool unmeasured(const struct hami_device *device, uint64_t pages) {
 /* Locks the device and reserves. False: refuse; the device is unlocked then. */
 static bool begin(struct making *m, CUdevice device) {
     memset(m, 0, sizeof *m);
-    if (device < 0 || device >= DEVICES || hami_guest_limits()->mode == HAMI_MODE_OFF) {
+    if (device < 0 || device >= DEVICES || hami_state_limits()->mode == HAMI_MODE_OFF) {
         return true;
     }
     m->device = device;
@@ -413,8 +414,8 @@ static bool begin_end(unsigned id, CUcontext handle, const struct device_state *
     }
     hami_spin_unlock(&entering);
     if (same) {
-        hami_event_context_ending(handle);
-        hami_event_context_freed(id, true);
+        HAMI_TELL(context_ending, handle);
+        HAMI_TELL(context_freed, id, true);
     }
     return same;
 }
@@ -422,13 +423,13 @@ static bool begin_end(unsigned id, CUcontext handle, const struct device_state *
 /* What lay in it is free again. */
 static void forget(unsigned id) {
     (void)atomic_fetch_add(&epoch, 1);
-    hami_event_context_ended(id);
+    HAMI_TELL(context_ended, id);
     atomic_store(&table[id].references, 0);
 }
 
 /* Afterwards, whatever the driver has answered. */
 static void over(unsigned id, bool gone) {
-    hami_event_context_freed(id, false);
+    HAMI_TELL(context_freed, id, false);
     hami_spin_lock(&entering);
     atomic_store(&table[id].ending, false);
     if (gone || atomic_load(&table[id].handle) == nobodys(id)) {
@@ -462,7 +463,7 @@ static CUresult end_created(CUresult (*driver)(CUcontext), CUcontext context) {
     HAMI_UNCANCELLED;
     struct device_state *state = lock_and_begin_end(context, &id);
     if (state == NULL) {
-        hami_event_context_ending(context);
+        HAMI_TELL(context_ending, context);
         return driver(context);
     }
     bool made_here = atomic_load(&table[id].references) > 0;
@@ -488,7 +489,7 @@ static bool is_primary(unsigned id, const struct device_state *state) {
 static void begin_end_of_primary(const struct device_state *state) {
     CUcontext primary = atomic_load(&state->primary);
     if (primary != NULL && id_of(primary) == HAMI_CONTEXT_UNKNOWN) {
-        hami_event_context_ending(primary);
+        HAMI_TELL(context_ending, primary);
     }
     for (unsigned i = 1; i < CONTEXTS; i++) {
         if (is_primary(i, state) && !atomic_load(&table[i].ending)) {

@@ -11,7 +11,7 @@
 #include "memory/memory.h"
 
 #include "doors/hook.h"
-#include "ledger/guest.h"
+#include "ledger/state.h"
 #include "memory/charge.h"
 #include "memory/context.h"
 #include "policy.h"
@@ -148,7 +148,7 @@ int32_t hami_ctx_set_limit(enum hami_hook hook, int32_t limit, uint64_t value) {
     CUresult (*driver)(int32_t, size_t) = hami_driver_function(hook);
     struct hami_context context;
     bool in_memory = limit >= 0 && limit < HAMI_CONTEXT_LIMITS;
-    if (!in_memory || hami_guest_limits()->mode == HAMI_MODE_OFF || !hami_context_current(&context)) {
+    if (!in_memory || hami_state_limits()->mode == HAMI_MODE_OFF || !hami_context_current(&context)) {
         return driver(limit, value);
     }
     struct account *account = lock(context.id);

@@ -2,7 +2,7 @@
 #include "memory/memory.h"
 
 #include "doors/hook.h"
-#include "ledger/guest.h"
+#include "ledger/state.h"
 #include "memory/account.h"
 #include "memory/context.h"
 #include "memory/identity.h"
@@ -34,7 +34,7 @@ static bool keep_in_host(CUdeviceptr address, uint64_t bytes, CUdevice device) {
 
 /* The allocation stands: recorded, and told to whoever reads the region. */
 static bool record_placed(CUdeviceptr address, const struct hami_charge *charge, unsigned context) {
-    struct hami_region_view *view = hami_guest_region(NULL);
+    struct hami_region_view *view = hami_state_region(NULL);
     if (view == NULL || !hami_record_large(address, charge, context)) {
         return false;
     }

@@ -5,9 +5,10 @@
 #include "memory/memory.h"
 
 #include "doors/hook.h"
-#include "ledger/guest.h"
+#include "ledger/state.h"
 #include "memory/account.h"
 #include "memory/context.h"
+#include "memory/devices.h"
 #include "policy.h"
 #include "spin.h"
 
@@ -45,7 +46,7 @@ static struct site sites[HAMI_DEVICES];
 static int64_t foreign_now(unsigned device) {
     size_t left = 0, total = 0;
     CUresult (*info)(size_t *, size_t *) = hami_driver_function(HAMI_cuMemGetInfo_v2);
-    struct hami_region_view *view = hami_guest_region(NULL);
+    struct hami_region_view *view = hami_state_region(NULL);
     if (view == NULL || info(&left, &total) != CUDA_SUCCESS) {
         return INT64_MIN;
     }
@@ -75,12 +76,12 @@ static uint64_t growth(const struct site *site, unsigned device) {
 
 /* Before the driver's call; `arrived` comes after it. */
 static void watch(struct arrival *a) {
-    const struct hami_limits *limits = hami_guest_limits();
+    const struct hami_limits *limits = hami_state_limits();
     a->site = NULL;
     if (limits->mode == HAMI_MODE_OFF || limits->denied != HAMI_REASON_NONE || !hami_context_current(&a->context)) {
         return;
     }
-    int index = hami_guest_cuda_device(limits, a->context.device);
+    int index = hami_device_of_cuda(limits, a->context.device);
     if (index >= 0 && (uint32_t)index < limits->device_count) {
         a->device = (unsigned)index;
         a->site = &sites[index];

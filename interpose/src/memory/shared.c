@@ -1,7 +1,7 @@
 /* What this process holds of the region's shares; see shared.h, and abi.h and ledger.h for the table. */
 #include "memory/shared.h"
 
-#include "ledger/guest.h"
+#include "ledger/state.h"
 #include "spin.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ struct joining {
 static uint64_t shared_attempt(struct hami_region_view *view, void *of) {
     struct joining *j = of;
     unsigned share = (unsigned)j->share, device = hami_ledger_share_device(view->region, share);
-    uint64_t limit = hami_charge_limit(hami_guest_known_limits(), (int)device), sum = 0;
+    uint64_t limit = hami_charge_limit(hami_state_known_limits(), (int)device), sum = 0;
     hami_spin_lock(&busy);
     bool ours = holds[share] != 0;
     shared_hold(view, j->share);
@@ -56,7 +56,7 @@ static uint64_t shared_attempt(struct hami_region_view *view, void *of) {
 }
 
 bool hami_shared_take_up(uint64_t identity, uint64_t pages, hami_share *share) {
-    struct hami_region_view *view = identity == 0 ? NULL : hami_guest_region(NULL);
+    struct hami_region_view *view = identity == 0 ? NULL : hami_state_region(NULL);
     unsigned count = view == NULL ? 0 : hami_ledger_shares(view->region);
     struct joining j = {.identity = identity, .pages = pages};
     bool fits = true;
@@ -72,7 +72,7 @@ bool hami_shared_take_up(uint64_t identity, uint64_t pages, hami_share *share) {
 }
 
 void hami_shared_close(hami_share share) {
-    struct hami_region_view *view = hami_guest_region(NULL);
+    struct hami_region_view *view = hami_state_region(NULL);
     if (view != NULL) {
         hami_spin_lock(&busy);
         shared_drop(view, share);
@@ -85,7 +85,7 @@ void hami_shared_close(hami_share share) {
 /* Moves what a charge stands for, which is in our word, to a share. -1: the table is full; it stays in the word. */
 hami_share hami_shared_export(uint64_t identity, const struct hami_charge *charge) {
     bool counted = charge->device >= 0 && charge->device < HAMI_DEVICES;
-    struct hami_region_view *view = counted ? hami_guest_region(NULL) : NULL;
+    struct hami_region_view *view = counted ? hami_state_region(NULL) : NULL;
     int share = -1;
     if (view == NULL) {
         return -1;
@@ -104,7 +104,7 @@ hami_share hami_shared_export(uint64_t identity, const struct hami_charge *charg
 
 /* HAMi's monitor goes on seeing what was exported in the columns of its taker. */
 void hami_shared_let_go(hami_share share, const struct hami_charge *charge) {
-    struct hami_region_view *view = hami_guest_region(NULL);
+    struct hami_region_view *view = hami_state_region(NULL);
     if (view != NULL) {
         hami_region_show_less(view, (unsigned)charge->device, charge->pages, HAMI_COLUMN_DATA);
     }
@@ -121,13 +121,13 @@ bool hami_shared_adopt(uint64_t identity, int device, uint64_t pages, hami_share
     if (*share < 0) {
         hami_charge_give_back(&room, HAMI_COLUMN_DATA);
     } else {
-        hami_region_show_less(hami_guest_region(NULL), (unsigned)device, pages, HAMI_COLUMN_DATA);
+        hami_region_show_less(hami_state_region(NULL), (unsigned)device, pages, HAMI_COLUMN_DATA);
     }
     return true;
 }
 
 void hami_shared_resize(hami_share share, struct hami_charge *charge, uint64_t pages) {
-    struct hami_region_view *view = hami_guest_region(NULL);
+    struct hami_region_view *view = hami_state_region(NULL);
     if (view != NULL) {
         uint64_t moved = charge->pages - hami_ledger_share_pages(view->region, (unsigned)share);
         hami_ledger_share_resize(view->region, (unsigned)share, pages);
@@ -139,7 +139,7 @@ void hami_shared_resize(hami_share share, struct hami_charge *charge, uint64_t p
 
 /* Room for the difference is reserved in our word until the share has it. */
 bool hami_shared_grow(hami_share share, uint64_t pages) {
-    struct hami_region_view *view = hami_guest_region(NULL);
+    struct hami_region_view *view = hami_state_region(NULL);
     uint64_t before = view == NULL ? pages : hami_ledger_share_pages(view->region, (unsigned)share);
     if (before >= pages) {
         return true;

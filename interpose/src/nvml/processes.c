@@ -6,7 +6,8 @@
  * found whose host's pid the region names, and the others are left out.
  */
 #include "doors/hook.h"
-#include "ledger/guest.h"
+#include "ledger/state.h"
+#include "memory/devices.h"
 #include "policy.h"
 
 #include <errno.h>
@@ -20,11 +21,11 @@ enum { NOT_OURS = -1, LISTED = 1024, ROOM_MAX = 1 << 16, ROOM_TO_SPARE = 16, TRI
 
 /* The container's region; NULL where all may be seen, and where there is none: then nobody is the container's. */
 static struct hami_region_view *own_region(void) {
-    return hami_guest_limits()->mode == HAMI_MODE_ENFORCE ? hami_guest_region(NULL) : NULL;
+    return hami_state_limits()->mode == HAMI_MODE_ENFORCE ? hami_state_region(NULL) : NULL;
 }
 
 static bool sees_all(void) {
-    return hami_guest_known_limits()->mode != HAMI_MODE_ENFORCE;
+    return hami_state_known_limits()->mode != HAMI_MODE_ENFORCE;
 }
 
 static unsigned slots_of(const struct hami_region_view *view) {
@@ -39,13 +40,13 @@ static void sweep(struct hami_region_view *view) {
 
 #define WHOLE_CARD UINT32_MAX
 
-/* Device in the limits, HAMI_DIVIDED for a card of them, or NOT_OURS where the driver's own answer stands. */
+/* Device in the limits, HAMI_DEVICE_DIVIDED for a card of them, or NOT_OURS where the driver's own answer stands. */
 static int own_device(nvmlDevice device) {
     nvmlReturn asked = NVML_SUCCESS;
-    const struct hami_limits *limits = hami_guest_known_limits();
-    int index = sees_all() ? NOT_OURS : hami_guest_nvml_device(limits, device, &asked);
+    const struct hami_limits *limits = hami_state_known_limits();
+    int index = sees_all() ? NOT_OURS : hami_device_of_nvml(limits, device, &asked);
     bool named = index >= 0 && (uint32_t)index < limits->device_count;
-    return named || index == HAMI_DIVIDED ? index : NOT_OURS;
+    return named || index == HAMI_DEVICE_DIVIDED ? index : NOT_OURS;
 }
 
 /* ---- who is who ---- */
@@ -118,15 +119,15 @@ static uint32_t to_driver(const struct family *family, uint32_t pid) {
 /* ---- lists with what each process uses: from our books ---- */
 
 /* The number that an NVML call gives a MIG device: of its GPU instance, or of its compute instance. */
-static uint32_t instance_of(const struct hami_part *device, nvmlReturn (*get)(nvmlDevice, unsigned *)) {
+static uint32_t instance_of(const struct hami_listed_device *device, nvmlReturn (*get)(nvmlDevice, unsigned *)) {
     unsigned id = 0;
-    bool mig = hami_limits_mig(&hami_guest_known_limits()->devices[device->index]);
+    bool mig = hami_limits_mig(&hami_state_known_limits()->devices[device->index]);
     return mig && get != NULL && get(device->handle, &id) == NVML_SUCCESS ? id : WHOLE_CARD;
 }
 
 /* Adds the processes on a device, as many as there is room for, to `found` that there are already. */
-static uint32_t add_users(struct hami_region_view *view, const struct hami_part *device, struct nvml_process *users,
-                          uint32_t room, uint32_t found) {
+static uint32_t add_users(struct hami_region_view *view, const struct hami_listed_device *device,
+                          struct nvml_process *users, uint32_t room, uint32_t found) {
     uint32_t gpu_instance = instance_of(device, hami_nvml_function("nvmlDeviceGetGpuInstanceId"));
     uint32_t compute_instance = instance_of(device, hami_nvml_function("nvmlDeviceGetComputeInstanceId"));
     for (unsigned slot = 0; slot < slots_of(view); slot++) {
@@ -147,8 +148,8 @@ static uint32_t add_users(struct hami_region_view *view, const struct hami_part 
  */
 static uint32_t users_of(struct hami_region_view *view, int index, nvmlDevice handle, struct nvml_process *users,
                          uint32_t room) {
-    struct hami_part parts[HAMI_DEVICES] = {{(unsigned)index, handle}};
-    unsigned count = index == HAMI_DIVIDED ? hami_guest_parts(hami_guest_known_limits(), handle, parts) : 1;
+    struct hami_listed_device parts[HAMI_DEVICES] = {{(unsigned)index, handle}};
+    unsigned count = index == HAMI_DEVICE_DIVIDED ? hami_device_mig_of(hami_state_known_limits(), handle, parts) : 1;
     uint32_t found = 0;
     sweep(view);
     for (unsigned i = 0; i < count; i++) {

@@ -1,8 +1,9 @@
 /* Answers about the device, given for the container's slice of it. */
 #include "doors/hook.h"
-#include "ledger/guest.h"
+#include "ledger/state.h"
 #include "memory/charge.h"
 #include "memory/context.h"
+#include "memory/devices.h"
 #include "policy.h"
 
 /*
@@ -22,7 +23,7 @@ static const struct slice unknown_slice;
 /* Without limits that could be read nobody knows of a slice: there is nothing. Of a card's parts each has its own. */
 HAMI_COLD static struct slice not_listed(const struct hami_limits *limits, int device) {
     bool denied = limits->mode == HAMI_MODE_ENFORCE && limits->denied != HAMI_REASON_NONE;
-    return denied && device != HAMI_DIVIDED ? (struct slice){.known = true} : unknown_slice;
+    return denied && device != HAMI_DEVICE_DIVIDED ? (struct slice){.known = true} : unknown_slice;
 }
 
 static struct slice slice_of(const struct hami_limits *limits, int device) {
@@ -34,7 +35,7 @@ static struct slice slice_of(const struct hami_limits *limits, int device) {
     if (limits->mode != HAMI_MODE_ENFORCE || limits->devices[device].memory_bytes == 0) {
         return slice;
     }
-    struct hami_region_view *view = hami_guest_region(NULL);
+    struct hami_region_view *view = hami_state_region(NULL);
     slice.known = true;
     slice.device = (unsigned)device;
     slice.limit = limits->devices[device].device_bytes;
@@ -58,8 +59,8 @@ struct host {
 };
 
 HAMI_COLD static struct host host_of(const struct slice *slice) {
-    const struct hami_limits *limits = hami_guest_known_limits();
-    struct hami_region_view *view = hami_guest_region(NULL);
+    const struct hami_limits *limits = hami_state_known_limits();
+    struct hami_region_view *view = hami_state_region(NULL);
     struct host host = {0, 0};
     if (slice->device < limits->device_count) {
         host.limit = limits->devices[slice->device].host_bytes;
@@ -82,12 +83,12 @@ static void narrow(const struct slice *slice, uint64_t *free_bytes, uint64_t *to
 }
 
 static struct slice current_slice(void) {
-    const struct hami_limits *limits = hami_guest_limits();
+    const struct hami_limits *limits = hami_state_limits();
     struct hami_context context;
     if (limits->mode != HAMI_MODE_ENFORCE || !hami_context_current(&context)) {
         return unknown_slice;
     }
-    return slice_of(limits, hami_guest_cuda_device(limits, context.device));
+    return slice_of(limits, hami_device_of_cuda(limits, context.device));
 }
 
 /* False: the driver's answer stands. A caller that leaves one output out gets the other narrowed all the same. */
@@ -124,8 +125,8 @@ int32_t hami_mem_get_info_v1(enum hami_hook hook, uint32_t *free_bytes, uint32_t
 
 /* The size of a device of `bytes`, as the container sees it. */
 static uint64_t shown_size(CUdevice device, uint64_t bytes) {
-    const struct hami_limits *limits = hami_guest_limits();
-    struct slice slice = slice_of(limits, hami_guest_cuda_device(limits, device));
+    const struct hami_limits *limits = hami_state_limits();
+    struct slice slice = slice_of(limits, hami_device_of_cuda(limits, device));
     uint64_t unused = 0;
     if (slice.known) {
         narrow(&slice, &unused, &bytes);
@@ -175,8 +176,8 @@ static struct nvml_memory whole(nvmlDevice device) {
 /* A card of which MIG devices are the container's: they are the card to it. */
 HAMI_COLD static void show_parts(const struct hami_limits *limits, nvmlDevice card, uint64_t *total, uint64_t *used,
                                  uint64_t *free_bytes) {
-    struct hami_part parts[HAMI_DEVICES];
-    unsigned count = hami_guest_parts(limits, card, parts);
+    struct hami_listed_device parts[HAMI_DEVICES];
+    unsigned count = hami_device_mig_of(limits, card, parts);
     struct nvml_memory sum = {0};
     for (unsigned i = 0; i < count; i++) {
         struct nvml_memory part = whole(parts[i].handle);
@@ -193,14 +194,14 @@ HAMI_COLD static void show_parts(const struct hami_limits *limits, nvmlDevice ca
 }
 
 static bool is_divided(const struct hami_limits *limits, int index) {
-    return index == HAMI_DIVIDED && limits->mode == HAMI_MODE_ENFORCE;
+    return index == HAMI_DEVICE_DIVIDED && limits->mode == HAMI_MODE_ENFORCE;
 }
 
 /* What NVML shows of a device. False: the driver's answer stands. */
 static bool show_memory(nvmlDevice device, uint64_t *total, uint64_t *used, uint64_t *free_bytes) {
     nvmlReturn asked = NVML_SUCCESS;
-    const struct hami_limits *limits = hami_guest_limits();
-    int index = hami_guest_nvml_device(limits, device, &asked);
+    const struct hami_limits *limits = hami_state_limits();
+    int index = hami_device_of_nvml(limits, device, &asked);
     struct slice slice = slice_of(limits, index);
     if (slice.known) {
         show_use(&slice, total, used, free_bytes);

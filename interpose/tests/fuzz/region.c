@@ -18,7 +18,7 @@ static int guarded_munmap(void *at, size_t size);
 
 #include "fuzz.h"
 #include "compute/compute.h"
-#include "ledger/guest.h"
+#include "ledger/state.h"
 #include "doors/hook.h"
 #include "memory/memory.h"
 #include "memory/shared.h"
@@ -56,10 +56,10 @@ void *hami_named_function_there(const struct hami_named *named) {
 
 /* Shares are this process's: of the region at hand. */
 static struct hami_region_view *current;
-_Atomic(struct hami_region_view *) hami_guest_region_now;
-_Atomic(const struct hami_limits *) hami_guest_limits_now = &limits;
+_Atomic(struct hami_region_view *) hami_state_region_now;
+_Atomic(const struct hami_limits *) hami_state_limits_now = &limits;
 
-struct hami_region_view *hami_guest_claimed_region(enum hami_reason *why) {
+struct hami_region_view *hami_state_claimed_region(enum hami_reason *why) {
     (void)why;
     return current;
 }
@@ -386,7 +386,7 @@ static void refuse_other(unsigned kind) {
              : kind == FOLDER ? mkdir(other, 0700)
              : kind == PIPE   ? mkfifo(other, 0600)
                               : 0) == 0);
-    PROMISE(hami_region_attach(&view, other, false, &limits) == HAMI_REASON_BAD_REGION);
+    PROMISE(!hami_region_attach(&view, other, false, &limits));
     PROMISE(view.region == NULL && view.file == -1);
     PROMISE(kind == NOTHING || remove(other) == 0);
 }
@@ -394,13 +394,13 @@ static void refuse_other(unsigned kind) {
 static void attach(struct input *in, uint64_t size) {
     struct hami_region_view view = {0};
     write_content(size);
-    enum hami_reason reason = hami_region_attach(&view, path, false, &limits);
+    bool attached = hami_region_attach(&view, path, false, &limits);
     if (size != HAMI_REGION_SIZE || !headers_whole()) {
-        PROMISE(reason == HAMI_REASON_BAD_REGION && view.region == NULL && view.file == -1 && mapped == 0);
+        PROMISE(!attached && view.region == NULL && view.file == -1 && mapped == 0);
         unchanged(size);
         return;
     }
-    PROMISE(reason == HAMI_REASON_NONE && view.region != NULL && view.file >= 64 && mapped == 1);
+    PROMISE(attached && view.region != NULL && view.file >= 64 && mapped == 1);
     PROMISE(memchr(view.region->block.build, '\0', HAMI_BUILD_BYTES) != NULL);
     use(&view, in);
     PROMISE(lseek(file, 0, SEEK_END) == (off_t)size);

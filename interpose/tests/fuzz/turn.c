@@ -317,13 +317,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 static const struct hami_limits limits;
 
-_Atomic(const struct hami_limits *) hami_guest_limits_now = &limits;
+_Atomic(const struct hami_limits *) hami_state_limits_now = &limits;
 
-const struct hami_limits *hami_guest_started_limits(void) {
+const struct hami_limits *hami_state_started_limits(void) {
     return &limits;
 }
 
-bool hami_guest_turn_path(const char *uuid, char path[4096]) {
+bool hami_state_turn_path(const char *uuid, char path[4096]) {
     (void)uuid;
     (void)path;
     return false;

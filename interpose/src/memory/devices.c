@@ -1,0 +1,165 @@
+/*
+ * Asks the driver which device is which, and keeps the answers; devices.h has the rules.
+ *
+ * An answer for limits that are replaced meanwhile must not be kept. So it is stored first, then the limits in force
+ * are read again, and the answer is dropped if they are others (device_is_current).
+ */
+#include "memory/devices.h"
+
+#include "doors/hook.h"
+#include "ledger/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NVML_HANDLES = 32 };
+
+_Atomic int8_t hami_device_answers[HAMI_CUDA_DEVICES];
+
+/*
+ * NVML handles keep their device for the life of a process. Handle and answer are one word, so that no reader takes one
+ * handle's answer for another's: handle << 8 | index + 2; 0 = empty. User addresses have at most 56 bits.
+ */
+static _Atomic uint64_t nvml_answers[NVML_HANDLES];
+
+void hami_devices_forget(void) {
+    for (unsigned i = 0; i < HAMI_CUDA_DEVICES; i++) {
+        atomic_store(&hami_device_answers[i], 0);
+    }
+    for (unsigned i = 0; i < NVML_HANDLES; i++) {
+        atomic_store(&nvml_answers[i], 0);
+    }
+}
+
+static bool device_is_current(const struct hami_limits *limits) {
+    return atomic_load(&hami_state_limits_now) == limits;
+}
+
+/* ---- CUDA devices ---- */
+
+static CUresult device_cuda_uuid(CUdevice device, char text[48]) {
+    struct hami_uuid uuid;
+    CUresult (*get)(struct hami_uuid *, CUdevice) = hami_cuda_function("cuDeviceGetUuid_v2");
+    if (get == NULL) {
+        get = hami_cuda_function("cuDeviceGetUuid");
+    }
+    CUresult status = get == NULL ? CUDA_ERROR_NOT_SUPPORTED : get(&uuid, device);
+    if (status != CUDA_SUCCESS) {
+        return status;
+    }
+    const uint8_t *b = uuid.bytes;
+    (void)snprintf(text, 48, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
+                   b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+    return CUDA_SUCCESS;
+}
+
+/* For limits from the environment. Without NVML, CUDA's own index has to do. */
+static int device_nvml_index(CUdevice device, const char *uuid) {
+    nvmlReturn (*init)(void) = hami_nvml_function("nvmlInit_v2");
+    nvmlReturn (*by_uuid)(const char *, nvmlDevice *) = hami_nvml_function("nvmlDeviceGetHandleByUUID");
+    nvmlReturn (*get_index)(nvmlDevice, unsigned *) = hami_nvml_function("nvmlDeviceGetIndex");
+    nvmlDevice handle = NULL;
+    unsigned index = 0;
+    if (init == NULL || by_uuid == NULL || get_index == NULL || init() != NVML_SUCCESS) {
+        return device < HAMI_DEVICES ? device : HAMI_DEVICE_UNNAMED;
+    }
+    bool known = by_uuid(uuid, &handle) == NVML_SUCCESS && get_index(handle, &index) == NVML_SUCCESS;
+    nvmlReturn (*shutdown)(void) = hami_nvml_function("nvmlShutdown");
+    if (shutdown != NULL) {
+        (void)shutdown();
+    }
+    return known && index < HAMI_DEVICES ? (int)index : HAMI_DEVICE_UNNAMED;
+}
+
+int hami_device_ask_cuda(const struct hami_limits *limits, CUdevice device) {
+    char uuid[48];
+    CUresult status = device_cuda_uuid(device, uuid);
+    if (status != CUDA_SUCCESS) {
+        bool none = status == CUDA_ERROR_NOT_INITIALIZED || status == CUDA_ERROR_DEINITIALIZED ||
+                    status == CUDA_ERROR_NO_DEVICE || status == CUDA_ERROR_INVALID_DEVICE;
+        return none ? HAMI_DEVICE_MISSING : HAMI_DEVICE_UNNAMED;
+    }
+    int index = limits->from_environment ? device_nvml_index(device, uuid) : hami_limits_index(limits, uuid);
+    atomic_store(&hami_device_answers[device], (int8_t)(index + 2));
+    if (!device_is_current(limits)) {
+        atomic_store(&hami_device_answers[device], 0);
+    }
+    return index;
+}
+
+/* ---- NVML handles ---- */
+
+/* NVML counts the MIG devices of each card from 0: the index of a MIG handle is not that of a card. */
+static bool device_is_mig(nvmlDevice device) {
+    nvmlReturn (*is_mig)(nvmlDevice, unsigned *) = hami_nvml_function("nvmlDeviceIsMigDeviceHandle");
+    unsigned mig = 0;
+    return is_mig != NULL && is_mig(device, &mig) == NVML_SUCCESS && mig != 0;
+}
+
+static nvmlReturn device_nvml_uuid(nvmlDevice device, char uuid[HAMI_UUID_BYTES]) {
+    nvmlReturn (*get)(nvmlDevice, char *, unsigned) = hami_nvml_function("nvmlDeviceGetUUID");
+    return get == NULL ? NVML_ERROR_FUNCTION_NOT_FOUND : get(device, uuid, HAMI_UUID_BYTES);
+}
+
+static int device_ask_nvml(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status) {
+    if (limits->from_environment) {
+        nvmlReturn (*get_index)(nvmlDevice, unsigned *) = hami_nvml_function("nvmlDeviceGetIndex");
+        unsigned index = HAMI_DEVICES;
+        *status = get_index == NULL ? NVML_ERROR_FUNCTION_NOT_FOUND : get_index(device, &index);
+        bool card = *status == NVML_SUCCESS && index < HAMI_DEVICES && !device_is_mig(device);
+        return card ? (int)index : HAMI_DEVICE_UNNAMED;
+    }
+    char uuid[HAMI_UUID_BYTES];
+    *status = device_nvml_uuid(device, uuid);
+    if (*status != NVML_SUCCESS) {
+        return HAMI_DEVICE_UNNAMED;
+    }
+    int index = hami_limits_index(limits, uuid);
+    struct hami_listed_device mig[HAMI_DEVICES];
+    bool divided = index < 0 && (limits->denied != HAMI_REASON_NONE || hami_device_mig_of(limits, device, mig) != 0);
+    return divided ? HAMI_DEVICE_DIVIDED : index;
+}
+
+/* Asks NVML, and keeps the answer at `place` if nothing is kept there. */
+HAMI_COLD static int device_find_nvml(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status,
+                                      _Atomic uint64_t *place) {
+    int index = device_ask_nvml(limits, device, status);
+    uint64_t empty = 0, answer = (uint64_t)(uintptr_t)device << 8 | (uint8_t)(index + 2);
+    bool fits = answer >> 8 == (uintptr_t)device;
+    if (*status == NVML_SUCCESS && fits && atomic_compare_exchange_strong(place, &empty, answer) &&
+        !device_is_current(limits)) {
+        (void)atomic_compare_exchange_strong(place, &answer, 0);
+    }
+    return index;
+}
+
+int hami_device_of_nvml(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status) {
+    _Atomic uint64_t *place = &nvml_answers[(uintptr_t)device >> 4 & (NVML_HANDLES - 1)];
+    uint64_t known = atomic_load_explicit(place, memory_order_acquire);
+    if (HAMI_LIKELY(known != 0 && known >> 8 == (uintptr_t)device)) {
+        return (int8_t)known - 2;
+    }
+    return device_find_nvml(limits, device, status, place);
+}
+
+static bool device_is_same(nvmlDevice one, nvmlDevice other) {
+    char first[HAMI_UUID_BYTES], second[HAMI_UUID_BYTES];
+    return device_nvml_uuid(one, first) == NVML_SUCCESS && device_nvml_uuid(other, second) == NVML_SUCCESS &&
+           strcmp(first, second) == 0;
+}
+
+unsigned hami_device_mig_of(const struct hami_limits *limits, nvmlDevice card,
+                            struct hami_listed_device found[HAMI_DEVICES]) {
+    nvmlReturn (*by_uuid)(const char *, nvmlDevice *) = hami_nvml_function("nvmlDeviceGetHandleByUUID");
+    nvmlReturn (*card_of)(nvmlDevice, nvmlDevice *) =
+        hami_nvml_function("nvmlDeviceGetDeviceHandleFromMigDeviceHandle");
+    unsigned count = 0;
+    for (unsigned i = 0; by_uuid != NULL && card_of != NULL && i < limits->device_count; i++) {
+        nvmlDevice handle = NULL, its_card = NULL;
+        if (hami_limits_mig(&limits->devices[i]) && by_uuid(limits->devices[i].uuid, &handle) == NVML_SUCCESS &&
+            card_of(handle, &its_card) == NVML_SUCCESS && device_is_same(its_card, card)) {
+            found[count++] = (struct hami_listed_device){i, handle};
+        }
+    }
+    return count;
+}
