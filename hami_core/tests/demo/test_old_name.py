@@ -21,4 +21,4 @@ def test_old_name_says_what_to_install_without_a_vendor(monkeypatch):
 
     monkeypatch.setattr(old, "installed", lambda group: [] if group == discovery.DEMO else discovery.installed(group))
     with pytest.raises(ImportError, match=r"no demo of an installed vendor has GpuStage: pip install 'hami\[demo\]'"):
-        from hami_core.demo.stage import GpuStage as _
+        _ = old.GpuStage

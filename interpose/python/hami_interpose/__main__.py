@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import hami_interpose
@@ -38,8 +39,8 @@ def _build_id(_: argparse.Namespace) -> int:
 
 def _simulate(arguments: Sequence[str]) -> int:
     """Forwards the old command to the one of hami-gpusim."""
-    command = gpusim("python -m hami_interpose sim", "python -m hami_gpusim", "hami_gpusim.__main__")
-    status: int = command.main(arguments)
+    gpusim("python -m hami_interpose sim", "python -m hami_gpusim")
+    status: int = import_module("hami_gpusim.__main__").main(arguments)
     return status
 
 

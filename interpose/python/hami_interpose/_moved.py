@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-def gpusim(old: str, new: str, module: str = "hami_gpusim") -> ModuleType:
-    """Imports a module of `hami_gpusim` for a caller that used an old name, and warns of the name.
+def gpusim(old: str, new: str) -> ModuleType:
+    """Imports `hami_gpusim` for a caller that used an old name, and warns of the name.
 
     Raises:
         ModuleNotFoundError: hami-gpusim is not installed; the text says how to install it.
     """
     warnings.warn(f"{old} is deprecated: use {new}", DeprecationWarning, stacklevel=3)
     try:
-        return import_module(module)
+        return import_module("hami_gpusim")
     except ModuleNotFoundError as error:
         if error.name != "hami_gpusim":
             raise

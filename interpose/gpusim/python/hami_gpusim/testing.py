@@ -43,10 +43,12 @@ def partition(state: Path, card: int, *profiles: str) -> list[str]:
         profiles: Names as NVML tells them, without "MIG ": ``1g.10gb``, ``3g.40gb``.
 
     Raises:
-        subprocess.CalledProcessError: The card has no such profile or no room.
+        RuntimeError: The card has no such profile or no room.
     """
     with State(state) as books:
         before = {device.uuid for device in books.mig_devices}
         command = [sys.executable, "-c", _PARTITION, str(card), *profiles]
-        subprocess.run(command, env=environment(state), check=True)
+        done = subprocess.run(command, env=environment(state), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{state}: card {card}: no MIG devices {' '.join(profiles)}:\n{done.stderr}")
         return [device.uuid for device in books.mig_devices if device.uuid not in before]
