@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 
 
-# What scripts begin with: cuda-bindings and a check that unpacks or raises.
+# What scripts begin with: cuda-bindings, a check that unpacks or raises, and steps that several tests take.
 PRELUDE = """
 import json, os, sys, time
 from cuda.bindings import driver as cuda
@@ -37,6 +37,24 @@ def context(ordinal=0):
 
 def answer(**values):
     print(json.dumps(values), flush=True)
+
+def error_of(call, *arguments):
+    import pynvml
+    try:
+        call(*arguments)
+    except pynvml.NVMLError as error:
+        return error.value
+    return 0
+
+def shared(address):  # what another process opens the memory by, as text
+    import ctypes
+    return ctypes.string_at(ck(cuda.cuIpcGetMemHandle(address)).getPtr(), 64).hex()
+
+def opened(text):
+    import ctypes
+    handle = cuda.CUipcMemHandle()
+    ctypes.memmove(handle.getPtr(), bytes.fromhex(text), 64)
+    return cuda.cuIpcOpenMemHandle(handle, 1)
 """
 
 
@@ -55,7 +73,8 @@ class Program(subprocess.Popen[str]):
 
     def end(self) -> None:
         self.kill()
-        self.communicate()
+        if self.stdout is not None and not self.stdout.closed:
+            self.communicate()
 
 
 @dataclass

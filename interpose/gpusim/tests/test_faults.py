@@ -33,12 +33,6 @@ def test_faults_reach_calls_that_are_not_simulated_and_nvml(machine):
     import pynvml as n
     n.nvmlInit()
     h = [n.nvmlDeviceGetHandleByIndex(i) for i in range(2)]
-    def error_of(call, *a):
-        try:
-            call(*a)
-            return 0
-        except n.NVMLError as e:
-            return e.value
     answer(memory=[error_of(n.nvmlDeviceGetMemoryInfo, x) for x in h], fan=error_of(n.nvmlDeviceGetFanSpeed, h[0]))
     """
     with m.state() as state:
@@ -57,12 +51,6 @@ def test_a_lost_card_is_lost_for_both_libraries_until_restored(machine):
     context(1)
     events = n.nvmlEventSetCreate()
     n.nvmlDeviceRegisterEvents(old, n.nvmlEventTypeXidCriticalError, events)
-    def error_of(call, *a):
-        try:
-            call(*a)
-            return 0
-        except n.NVMLError as e:
-            return e.value
     def look():
         answer(cuda=int(cuda.cuMemAlloc(4096)[0]), handle=error_of(n.nvmlDeviceGetHandleByIndex, 1),
                memory=error_of(n.nvmlDeviceGetMemoryInfo, old), other=error_of(n.nvmlDeviceGetHandleByIndex, 0),
@@ -72,26 +60,15 @@ def test_a_lost_card_is_lost_for_both_libraries_until_restored(machine):
         sys.stdin.readline()
     """
     process = m.popen(script)
-    assert process.stdin is not None
-    assert process.stdout is not None
-
-    def next_answer():
-        line = process.stdout.readline()
-        process.stdin.write("\n")
-        return line
-
+    well = {"cuda": 0, "handle": 0, "memory": 0, "other": 0, "count": 2, "xid": 0}
     with m.state() as state:
-        assert '"cuda": 0, "handle": 0, "memory": 0, "other": 0, "count": 2, "xid": 0' in next_answer()
+        assert process.answer() == well
         state.lose(1)
-        assert state.devices[1].lost
-        assert not state.devices[0].lost
-        process.stdin.flush()
-        assert '"cuda": 999, "handle": 15, "memory": 15, "other": 0, "count": 2, "xid": 79' in next_answer()
+        assert [device.lost for device in state.devices] == [False, True]
+        assert process.go_on() == well | {"cuda": 999, "handle": 15, "memory": 15, "xid": 79}
         state.restore(1)
-        process.stdin.flush()
-        assert '"cuda": 0, "handle": 0, "memory": 0, "other": 0, "count": 2, "xid": 0' in next_answer()
-        process.stdin.flush()
-    process.communicate()
+        assert process.go_on() == well
+    process.end()
 
 
 def test_impossible_faults_are_refused(machine):

@@ -302,9 +302,7 @@ def owner_of_a_gib(machine):
     """A process that shares 1 GiB and waits for a line, and the handle for it."""
     owner = machine.popen("""
     context()
-    handle = ck(cuda.cuIpcGetMemHandle(ck(cuda.cuMemAlloc(1 << 30))))
-    import ctypes
-    answer(handle=ctypes.string_at(handle.getPtr(), 64).hex())
+    answer(handle=shared(ck(cuda.cuMemAlloc(1 << 30))))
     sys.stdin.readline()
     """)
     return owner, owner.answer()["handle"]
@@ -315,11 +313,8 @@ def test_memory_of_another_process_is_charged_to_its_owner(machine):
     owner, handle = owner_of_a_gib(m)
     shown = m.python(f"""
     context()
-    handle = cuda.CUipcMemHandle()
-    import ctypes
-    ctypes.memmove(handle.getPtr(), bytes.fromhex("{handle}"), 64)
     free = ck(cuda.cuMemGetInfo())[0]
-    address = ck(cuda.cuIpcOpenMemHandle(handle, 1))
+    address = ck(opened("{handle}"))
     base, size = ck(cuda.cuMemGetAddressRange(address))
     answer(taken=free - ck(cuda.cuMemGetInfo())[0], size=size >> 20, wrong=int(cuda.cuMemFree(address)[0]),
            closed=int(cuda.cuIpcCloseMemHandle(address)[0]), twice=int(cuda.cuIpcCloseMemHandle(address)[0]))
@@ -394,10 +389,7 @@ def test_shared_memory_stays_when_its_owner_is_killed_and_goes_with_the_last_pro
     owner, handle = owner_of_a_gib(m)
     other = m.popen(f"""
     context()
-    handle = cuda.CUipcMemHandle()
-    import ctypes
-    ctypes.memmove(handle.getPtr(), bytes.fromhex("{handle}"), 64)
-    ck(cuda.cuIpcOpenMemHandle(handle, 1))
+    ck(opened("{handle}"))
     answer(open=True)
     sys.stdin.readline()
     """)

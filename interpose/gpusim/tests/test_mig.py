@@ -21,11 +21,6 @@ NVML = """
 import pynvml as n
 n.nvmlInit()
 card = n.nvmlDeviceGetHandleByIndex(0)
-def refused(call, *arguments):
-    try:
-        call(*arguments)
-    except n.NVMLError as error:
-        return error.value
 """
 COUNT = "answer(error=int(cuda.cuInit(0)[0]), count=int(cuda.cuDeviceGetCount()[1] or 0))"
 WHICH = DEVICE + "answer(count=ck(cuda.cuDeviceGetCount()), uuid=text(ck(cuda.cuDeviceGetUuid(0))))"
@@ -75,13 +70,7 @@ def start():
 
     yield one
     for process in started:
-        end(process)
-
-
-def end(process):
-    process.kill()
-    if not process.stdout.closed:
-        process.communicate()
+        process.end()
 
 
 def test_a_card_in_mig_mode_is_no_device_of_its_own(machine):
@@ -165,9 +154,10 @@ def test_only_devices_whose_nodes_are_there(split, tmp_path):
         nvml(f"""
     mig = n.nvmlDeviceGetMigDeviceHandleByIndex(card, 0)
     answer(uuid=n.nvmlDeviceGetUUID(mig), index=n.nvmlDeviceGetIndex(mig),
-           others=[refused(n.nvmlDeviceGetMigDeviceHandleByIndex, card, 1),
-                   refused(n.nvmlDeviceGetHandleByUUID, "{first}")],
-           card=[refused(call, card) for call in (n.nvmlDeviceGetMemoryInfo, n.nvmlDeviceGetComputeRunningProcesses)])
+           others=[error_of(n.nvmlDeviceGetMigDeviceHandleByIndex, card, 1),
+                   error_of(n.nvmlDeviceGetHandleByUUID, "{first}")],
+           card=[error_of(n.nvmlDeviceGetMemoryInfo, card),
+                 error_of(n.nvmlDeviceGetComputeRunningProcesses, card)])
     """),
         **seen,
     )
@@ -201,8 +191,8 @@ def test_memory_of_a_device_is_its_own(split, start):
         out[uuid] = [one.total >> 20, one.used >> 20, listed(h), n.nvmlDeviceGetIndex(h), n.nvmlDeviceGetName(h)]
     whole = n.nvmlDeviceGetMemoryInfo(card)
     instance = n.nvmlDeviceGetGpuInstanceById(card, 1)
-    answer(parts=out, card=[whole.used >> 20, listed(card)], asked=[refused(n.nvmlDeviceGetUtilizationRates, card),
-           refused(n.nvmlDeviceGetProcessUtilization, card, 0)])
+    answer(parts=out, card=[whole.used >> 20, listed(card)], asked=[error_of(n.nvmlDeviceGetUtilizationRates, card),
+           error_of(n.nvmlDeviceGetProcessUtilization, card, 0)])
     """)
     )
     name = "NVIDIA A100-SXM4-80GB MIG "
@@ -222,7 +212,7 @@ def test_memory_of_a_device_is_its_own(split, start):
         assert sorted(process.pid for process in state.devices[0].processes) == sorted(pids)
         assert state.devices[1].memory_used == 0
     for process in holders:
-        end(process)
+        process.end()
     with m.state() as state:
         assert [device.memory_used for device in (*state.devices, *state.mig_devices)] == [0] * 5
 
@@ -236,13 +226,13 @@ def test_a_device_in_use_stays(split, start):
     instance = n.nvmlDeviceGetGpuInstanceById(card, 1)
     found, count = (n.c_nvmlComputeInstance_t * 8)(), ctypes.c_uint(8)
     n.nvmlGpuInstanceGetComputeInstances(instance, 0, found, ctypes.byref(count))
-    busy = refused(n.nvmlComputeInstanceDestroy, found[0])
+    busy = error_of(n.nvmlComputeInstanceDestroy, found[0])
     mode = n.nvmlDeviceSetMigMode(card, 0)
-    answer(busy=busy, mode=mode, gone=None if busy else refused(n.nvmlGpuInstanceDestroy, instance))
+    answer(busy=busy, mode=mode, gone=None if busy else error_of(n.nvmlGpuInstanceDestroy, instance))
     """)
     assert m.python(script) == {"busy": IN_USE, "mode": IN_USE, "gone": None}
-    end(process)
-    assert m.python(script)["busy"] is None
+    process.end()
+    assert m.python(script)["busy"] == 0
     assert m.python(COUNT, CUDA_VISIBLE_DEVICES=first)["count"] == 0
 
 
@@ -314,18 +304,13 @@ def test_ipc_ends_at_the_instance(split, start):
     m, (first, half, _) = split
     script = """
     context()
-    import ctypes
-    handle = ck(cuda.cuIpcGetMemHandle(ck(cuda.cuMemAlloc(4 << 20))))
-    print(ctypes.string_at(handle.getPtr(), 64).hex(), flush=True)
+    print(shared(ck(cuda.cuMemAlloc(4 << 20))), flush=True)
     sys.stdin.readline()
     """
     _, handle = start(m, script, CUDA_VISIBLE_DEVICES=first)
     opening = f"""
     context()
-    handle = cuda.CUipcMemHandle()
-    import ctypes
-    ctypes.memmove(handle.getPtr(), bytes.fromhex("{handle}"), 64)
-    answer(error=int(cuda.cuIpcOpenMemHandle(handle, 1)[0]))
+    answer(error=int(opened("{handle}")[0]))
     """
     assert m.python(opening, CUDA_VISIBLE_DEVICES=first) == {"error": 0}
     assert m.python(opening, CUDA_VISIBLE_DEVICES=half) == {"error": 1}
@@ -358,10 +343,10 @@ def test_compute_instances_share_the_slices_of_their_gpu_instance(machine):
         return [[a.gpuInstanceSliceCount, a.computeInstanceSliceCount] for a in several]
     two = n.nvmlGpuInstanceCreateComputeInstance(half, 1)
     one = n.nvmlGpuInstanceCreateComputeInstance(half, 0)
-    full = refused(n.nvmlGpuInstanceCreateComputeInstance, half, 0)
+    full = error_of(n.nvmlGpuInstanceCreateComputeInstance, half, 0)
     parts = slices(), [listed(profile) for profile in range(3)]
     n.nvmlComputeInstanceDestroy(two)
-    again = refused(n.nvmlGpuInstanceCreateComputeInstance, half, 2)
+    again = error_of(n.nvmlGpuInstanceCreateComputeInstance, half, 2)
     n.nvmlComputeInstanceDestroy(one)
     n.nvmlGpuInstanceCreateComputeInstance(half, 2)
     answer(full=full, again=again, parts=parts, whole=listed(2))

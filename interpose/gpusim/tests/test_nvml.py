@@ -151,12 +151,7 @@ def test_mig_instances_are_made_seen_by_others_and_removed(machine):
     m = machine("a100x2")
     made = m.python(
         nvml("""
-    def refused(call, *arguments):
-        try:
-            call(*arguments)
-        except n.NVMLError as error:
-            return error.value
-    before = refused(n.nvmlDeviceCreateGpuInstance, h, 9)
+    before = error_of(n.nvmlDeviceCreateGpuInstance, h, 9)
     status = n.nvmlDeviceSetMigMode(h, 1)
     infos = {}
     for profile in range(n.NVML_GPU_INSTANCE_PROFILE_COUNT):
@@ -168,7 +163,7 @@ def test_mig_instances_are_made_seen_by_others_and_removed(machine):
             pass
     left = n.nvmlDeviceGetGpuInstanceRemainingCapacity(h, 9)
     one, two = n.nvmlDeviceCreateGpuInstance(h, 9), n.nvmlDeviceCreateGpuInstance(h, 9)
-    third = refused(n.nvmlDeviceCreateGpuInstance, h, 19)
+    third = error_of(n.nvmlDeviceCreateGpuInstance, h, 19)
     ci = n.nvmlGpuInstanceCreateComputeInstance(one, 0)
     info = n.nvmlGpuInstanceGetInfo(two)
     answer(before=before, infos=infos, left=left, third=third, mode=n.nvmlDeviceGetMigMode(h),
