@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import version
+from importlib.metadata import files, requires, version
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,13 @@ HEAVY = {"aiohttp", "grpc", "kubernetes", "numpy", "pydantic_settings", "structl
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_all_distributions_carry_one_version(distribution):
     assert version(distribution) == hami_core.__version__
+
+
+def test_interposer_is_installed_without_a_fake_driver():
+    names = {path.name for path in files("hami-interpose") or []}
+    assert "libvgpu.so" in names
+    assert [name for name in names if name.startswith(("libcuda", "libnvidia"))] == []
+    assert [line for line in requires("hami-interpose") or [] if "extra ==" not in line] == []
 
 
 def test_no_text_names_the_other_projects_hami_core():
