@@ -17,6 +17,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "/* Made by gen/emit.py from spec/; do not edit. */\n"
+POLICIES = """\
+/*
+ * The functions that the generated wrappers call: one for each policy of spec/. A policy gets the hook that it was
+ * called through and the wrapped function's arguments. It calls the driver's function of that hook once and returns the
+ * driver's answer, or it refuses with CUDA_ERROR_OUT_OF_MEMORY.
+ */
+#ifndef HAMI_GENERATED_POLICIES_H
+#define HAMI_GENERATED_POLICIES_H
+
+#include "cuda_abi.h"
+#include "doors/hook.h"
+
+"""
 
 LIBRARIES = ("cuda", "nvml")
 CLASSES = ("pass", "account", "enforce", "throttle", "translate")
@@ -216,7 +229,7 @@ def policy_header(hooks: list[Hook]) -> str:
             raise SystemExit(f"{hook.symbol.name}: policy {hook.policy} has other arguments for {first.name}")
         for i, (old, new) in enumerate(zip(before, types, strict=True)):
             before[i] = old if old == new else ("const " if old.startswith("const ") else "") + "void *"
-    lines = [NOTE, "#ifndef HAMI_GENERATED_POLICIES_H\n#define HAMI_GENERATED_POLICIES_H\n\n"]
+    lines = [NOTE, POLICIES]
     for policy, (symbol, types) in policies.items():
         listed = [kind + name for kind, (_, name) in zip(types, symbol.args, strict=True)]
         lines += [f"int32_t hami_{policy}({', '.join(['enum hami_hook hook', *listed])});\n"]
@@ -225,7 +238,7 @@ def policy_header(hooks: list[Hook]) -> str:
 
 def hook_source(hooks: list[Hook]) -> str:
     """Returns the wrappers and the table of names."""
-    lines = [NOTE, '#include "doors/hook.h"\n#include "kinds.h"\n#include "policy.h"\n\n']
+    lines = [NOTE, '#include "policies.h"\n\n']
     for hook in hooks:
         s = hook.symbol
         arguments = ", ".join([f"HAMI_{s.name}", *([s.names] if s.names else [])])

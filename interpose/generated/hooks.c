@@ -1,7 +1,5 @@
 /* Made by gen/emit.py from spec/; do not edit. */
-#include "doors/hook.h"
-#include "kinds.h"
-#include "policy.h"
+#include "policies.h"
 
 HAMI_EXPORT int32_t cuArray3DCreate(void *pHandle, void *pAllocateArray);
 int32_t cuArray3DCreate(void *pHandle, void *pAllocateArray) {
@@ -140,7 +138,7 @@ int32_t cuDevicePrimaryCtxRetain(void *pctx, int32_t dev) {
 
 HAMI_EXPORT int32_t cuDeviceTotalMem(void *bytes, int32_t dev);
 int32_t cuDeviceTotalMem(void *bytes, int32_t dev) {
-    return hami_total_mem_v1(HAMI_cuDeviceTotalMem, bytes, dev);
+    return hami_total_mem(HAMI_cuDeviceTotalMem, bytes, dev);
 }
 
 HAMI_EXPORT int32_t cuDeviceTotalMem_v2(void *bytes, int32_t dev);
@@ -425,7 +423,7 @@ int32_t cuMemGetDefaultMemPool(void *pool_out, void *location, int32_t type) {
 
 HAMI_EXPORT int32_t cuMemGetInfo(void *free, void *total);
 int32_t cuMemGetInfo(void *free, void *total) {
-    return hami_mem_get_info_v1(HAMI_cuMemGetInfo, free, total);
+    return hami_mem_get_info(HAMI_cuMemGetInfo, free, total);
 }
 
 HAMI_EXPORT int32_t cuMemGetInfo_v2(void *free, void *total);

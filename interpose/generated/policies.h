@@ -1,6 +1,14 @@
 /* Made by gen/emit.py from spec/; do not edit. */
+/*
+ * The functions that the generated wrappers call: one for each policy of spec/. A policy gets the hook that it was
+ * called through and the wrapped function's arguments. It calls the driver's function of that hook once and returns the
+ * driver's answer, or it refuses with CUDA_ERROR_OUT_OF_MEMORY.
+ */
 #ifndef HAMI_GENERATED_POLICIES_H
 #define HAMI_GENERATED_POLICIES_H
+
+#include "cuda_abi.h"
+#include "doors/hook.h"
 
 int32_t hami_array_create(enum hami_hook hook, void **pHandle, const void *pAllocateArray);
 int32_t hami_array_destroy(enum hami_hook hook, void *hArray);
@@ -21,8 +29,7 @@ int32_t hami_graph_trim(enum hami_hook hook, int32_t device);
 int32_t hami_primary_release(enum hami_hook hook, int32_t dev);
 int32_t hami_primary_reset(enum hami_hook hook, int32_t dev);
 int32_t hami_primary_retain(enum hami_hook hook, void **pctx, int32_t dev);
-int32_t hami_total_mem_v1(enum hami_hook hook, uint32_t *bytes, int32_t dev);
-int32_t hami_total_mem(enum hami_hook hook, size_t *bytes, int32_t dev);
+int32_t hami_total_mem(enum hami_hook hook, void *bytes, int32_t dev);
 int32_t hami_event_sync(enum hami_hook hook, void *hEvent);
 int32_t hami_function_load(enum hami_hook hook, void *function);
 int32_t hami_get_proc_address(enum hami_hook hook, const char *symbol, void **pfn, int32_t cudaVersion, uint64_t flags);
@@ -63,8 +70,7 @@ int32_t hami_mem_free_v1(enum hami_hook hook, uint32_t dptr);
 int32_t hami_mem_free_async(enum hami_hook hook, uint64_t dptr, void *hStream);
 int32_t hami_mem_free(enum hami_hook hook, uint64_t dptr);
 int32_t hami_pool_get(enum hami_hook hook, void **pool_out, const struct hami_mem_location *location, int32_t type);
-int32_t hami_mem_get_info_v1(enum hami_hook hook, uint32_t *free, uint32_t *total);
-int32_t hami_mem_get_info(enum hami_hook hook, size_t *free, size_t *total);
+int32_t hami_mem_get_info(enum hami_hook hook, void *free, void *total);
 int32_t hami_mem_import(enum hami_hook hook, CUmemHandle *handle, void *osHandle, int32_t shHandleType);
 int32_t hami_mem_map(enum hami_hook hook, uint64_t ptr, uint64_t size, uint64_t offset, uint64_t handle, uint64_t flags);
 int32_t hami_array_map(enum hami_hook hook, struct hami_array_map *mapInfoList, uint32_t count, void *hStream);

@@ -64,6 +64,14 @@ enum {
 
 enum { CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39 };
 
+/* Arguments passed by value: CUmemLocation in one register; CUipcMemHandle and CUipcEventHandle in memory. */
+struct hami_bytes8 {
+    uint32_t words[2];
+};
+struct hami_bytes64 {
+    char bytes[64];
+};
+
 struct hami_uuid {
     uint8_t bytes[16];
 };

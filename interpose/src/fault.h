@@ -1,6 +1,7 @@
 /*
- * Points behind stores to shared memory (hami_step), for the tests that kill a process at each of them, and
- * behind loads (hami_look), where the model test lets other processes go on as well. Nothing in a release.
+ * Points for tests: hami_step stands behind each store to shared memory, hami_look behind loads. With HAMI_FAULT_POINTS
+ * a test kills the process at the step HAMI_FAULT_AT. With HAMI_MODEL another virtual process runs on there. In a
+ * release both are empty.
  */
 #ifndef HAMI_FAULT_H
 #define HAMI_FAULT_H
@@ -11,10 +12,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Steps that are left, the same in all files; negative: nobody has asked yet. */
+/* Steps until the kill, one count for all files; negative: the variable has not been read. */
 __attribute__((weak)) _Atomic long hami_steps_left = -1;
 
-/* Kills the process the HAMI_FAULT_AT-th time that it comes by, wherever that is. */
 static inline void hami_step(void) {
     long now = atomic_load(&hami_steps_left);
     if (now < 0) {
@@ -26,14 +26,15 @@ static inline void hami_step(void) {
         (void)kill(getpid(), SIGKILL);
     }
 }
-static inline void hami_look(void) {
-}
 #elif defined HAMI_MODEL
-void hami_step(void); /* the model's: another process goes on here */
+void hami_step(void);
 #define hami_look hami_step
 #else
 static inline void hami_step(void) {
 }
+#endif
+
+#ifndef HAMI_MODEL
 static inline void hami_look(void) {
 }
 #endif

@@ -4,12 +4,12 @@
  */
 #include "compute/machine.h"
 
-#include "cancel.h"
 #include "doors/hook.h"
 #include "ledger/state.h"
 #include "memory/graph.h"
 #include "memory/pool.h"
-#include "policy.h"
+#include "policies.h"
+#include "threads.h"
 
 #include <time.h>
 

@@ -5,8 +5,8 @@
  */
 #include "compute/machine.h"
 
-#include "cancel.h"
 #include "ledger/state.h"
+#include "threads.h"
 
 #include <time.h>
 

@@ -4,7 +4,7 @@
  */
 #include "cuda_abi.h"
 #include "doors/hook.h"
-#include "policy.h"
+#include "policies.h"
 
 #include <dlfcn.h>
 #include <string.h>

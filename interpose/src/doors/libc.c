@@ -33,22 +33,11 @@ static const void *pointer(ElfW(Addr) base, ElfW(Addr) value) {
 static struct symbols symbols_of(ElfW(Addr) base, const ElfW(Dyn) * dynamic) {
     struct symbols s = {NULL, NULL, NULL, NULL};
     for (const ElfW(Dyn) *d = dynamic; d->d_tag != DT_NULL; d++) {
-        switch (d->d_tag) {
-        case DT_SYMTAB:
-            s.table = pointer(base, d->d_un.d_ptr);
-            break;
-        case DT_STRTAB:
-            s.names = pointer(base, d->d_un.d_ptr);
-            break;
-        case DT_GNU_HASH:
-            s.gnu_hash = pointer(base, d->d_un.d_ptr);
-            break;
-        case DT_HASH:
-            s.hash = pointer(base, d->d_un.d_ptr);
-            break;
-        default:
-            break;
-        }
+        const void *at = pointer(base, d->d_un.d_ptr);
+        s.table = d->d_tag == DT_SYMTAB ? at : s.table;
+        s.names = d->d_tag == DT_STRTAB ? at : s.names;
+        s.gnu_hash = d->d_tag == DT_GNU_HASH ? at : s.gnu_hash;
+        s.hash = d->d_tag == DT_HASH ? at : s.hash;
     }
     return s;
 }

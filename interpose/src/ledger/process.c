@@ -1,10 +1,15 @@
-/* See process.h. The second field of /proc/PID/stat may hold any character, blanks and ")" included. */
+/*
+ * Identity and life of processes, from /proc and the kernel; process.h has the rules.
+ *
+ * This process's owner word and pid namespace are read once: its slot is known by them whatever /proc says later.
+ */
 #include "ledger/process.h"
 
-#include "cancel.h"
+#include "threads.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,7 +19,11 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-enum { FIELD_THREADS = 20, FIELD_START = 22, FIELD_STACK = 28, WIPE_ON_FORK = 18, PAGE_BYTES = 4096 };
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18 /* Linux 4.14 */
+#endif
+#define SKIP_5 " %*s %*s %*s %*s %*s"
+enum { PAGE_BYTES = 4096 };
 #define START_MASK ((UINT64_C(1) << HAMI_OWNER_START_BITS) - 1)
 
 struct stat_line {
@@ -22,40 +31,21 @@ struct stat_line {
     char state;
     uint64_t threads;
     uint64_t start;
-    uint64_t stack; /* where the program's stack starts; 0 where the kernel does not tell us */
+    uint64_t stack; /* address at which the program's stack starts; 0: the kernel hides it */
 };
 
-/* Parses the fields that follow the last ")": state is field 3. */
-static bool parse_stat(const char *text, struct stat_line *line) {
-    const char *at = strrchr(text, ')');
-    if (at == NULL || at[1] != ' ' || at[2] == '\0') {
+/*
+ * proc(5): "pid (name) state ...". The name may hold any character, blanks and ")" included, so fields are counted from
+ * the last ")": the state is field 3, the threads 20, the start time 22, the stack's start 28.
+ */
+static bool process_parse_stat(const char *text, struct stat_line *line) {
+    const char *format = ") %c" SKIP_5 SKIP_5 SKIP_5 " %*s %" SCNu64 " %*s %" SCNu64 SKIP_5 " %" SCNu64;
+    const char *rest = strrchr(text, ')');
+    if (rest == NULL || sscanf(rest, format, &line->state, &line->threads, &line->start, &line->stack) != 4) {
         return false;
     }
-    at += 2;
     line->pid = (int32_t)strtol(text, NULL, 10);
-    line->state = *at;
-    for (int field = 3; field <= FIELD_STACK; field++) {
-        uint64_t value = 0;
-        for (const char *digit = at; *digit >= '0' && *digit <= '9'; digit++) {
-            value = value * 10 + (uint64_t)(*digit - '0');
-        }
-        if (field == FIELD_THREADS) {
-            line->threads = value;
-        }
-        if (field == FIELD_START) {
-            line->start = value;
-        }
-        if (field == FIELD_STACK) {
-            line->stack = value;
-            return true;
-        }
-        at = strchr(at, ' ');
-        if (at == NULL) {
-            return false;
-        }
-        at++;
-    }
-    return false;
+    return true;
 }
 
 ssize_t hami_process_read(const char *path, char *text, size_t size) {
@@ -72,14 +62,13 @@ ssize_t hami_process_read(const char *path, char *text, size_t size) {
 }
 
 /* Returns 1 when read, 0 when there is no such process, -1 when /proc does not tell. */
-static int read_stat(const char *path, struct stat_line *line) {
+static int process_read_stat(const char *path, struct stat_line *line) {
     char text[1024];
     ssize_t length = hami_process_read(path, text, sizeof text);
     bool none = length < 0 && (errno == ESRCH || (errno == ENOENT && access("/proc/self/stat", F_OK) == 0));
-    return none ? 0 : length > 0 && parse_stat(text, line) ? 1 : -1;
+    return none ? 0 : length > 0 && process_parse_stat(text, line) ? 1 : -1;
 }
 
-/* Read once: the slot of this process is known by it, whatever /proc says later, and to whichever thread. */
 static _Atomic uint64_t known_self, known_namespace;
 
 _Atomic(_Atomic uint64_t *) hami_process_mark;
@@ -94,7 +83,7 @@ void hami_process_watch(void) {
         return;
     }
     atomic_store(mark, 1);
-    if (madvise((void *)mark, PAGE_BYTES, WIPE_ON_FORK) != 0 ||
+    if (madvise((void *)mark, PAGE_BYTES, MADV_WIPEONFORK) != 0 ||
         !atomic_compare_exchange_strong(&hami_process_mark, &none, mark)) {
         (void)munmap((void *)mark, PAGE_BYTES);
     }
@@ -115,7 +104,7 @@ uint64_t hami_process_self(void) {
     if (self != 0) {
         return self;
     }
-    bool read = read_stat("/proc/self/stat", &line) == 1;
+    bool read = process_read_stat("/proc/self/stat", &line) == 1;
     self = (line.start & START_MASK) << HAMI_OWNER_PID_BITS | (uint64_t)line.pid;
     if (read) {
         atomic_store_explicit(&known_self, self, memory_order_relaxed);
@@ -139,7 +128,7 @@ uint64_t hami_process_namespace(void) {
 
 uint64_t hami_process_image(void) {
     struct stat_line line = {0};
-    (void)read_stat("/proc/self/stat", &line);
+    (void)process_read_stat("/proc/self/stat", &line);
     return line.stack;
 }
 
@@ -149,9 +138,9 @@ bool hami_process_lives(uint64_t owner, uint64_t image) {
     int32_t pid = hami_process_pid(owner);
     uint64_t start = owner >> HAMI_OWNER_PID_BITS & START_MASK;
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int known = pid > 0 ? read_stat(path, &line) : 0;
+    int known = pid > 0 ? process_read_stat(path, &line) : 0;
     if (known <= 0) {
-        /* hidepid hides processes of other users: ask the kernel another way before calling it dead. */
+        /* /proc may be mounted with hidepid, which hides processes of other users: ask the kernel another way. */
         return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
     }
     bool ended = line.state == 'X' || (line.state == 'Z' && line.threads <= 1);

@@ -7,11 +7,10 @@
  */
 #include "ledger/region.h"
 
-#include "cancel.h"
 #include "fault.h"
 #include "ledger/process.h"
 #include "parts.h"
-#include "spin.h"
+#include "threads.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,10 +7,9 @@
  */
 #include "ledger/state.h"
 
-#include "cancel.h"
 #include "ledger/process.h"
 #include "parts.h"
-#include "spin.h"
+#include "threads.h"
 
 #include <pthread.h>
 #include <sched.h>

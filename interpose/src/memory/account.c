@@ -6,7 +6,7 @@
 #include "memory/map.h"
 #include "memory/shared.h"
 #include "parts.h"
-#include "spin.h"
+#include "threads.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* Charges; see charge.h. */
 #include "memory/charge.h"
 
-#include "cancel.h"
 #include "doors/hook.h"
 #include "ledger/state.h"
 #include "memory/devices.h"
 #include "parts.h"
+#include "threads.h"
 
 #include <sched.h>
 #include <time.h>

@@ -14,8 +14,8 @@
 #include "ledger/process.h"
 #include "ledger/state.h"
 #include "memory/charge.h"
-#include "policy.h"
-#include "spin.h"
+#include "policies.h"
+#include "threads.h"
 
 #include <string.h>
 

@@ -6,15 +6,14 @@
  */
 #include "memory/context.h"
 
-#include "cancel.h"
 #include "doors/hook.h"
 #include "ledger/state.h"
 #include "memory/charge.h"
 #include "memory/devices.h"
 #include "memory/map.h"
 #include "parts.h"
-#include "policy.h"
-#include "spin.h"
+#include "policies.h"
+#include "threads.h"
 
 #include <sched.h>
 #include <stdatomic.h>

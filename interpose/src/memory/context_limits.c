@@ -14,7 +14,7 @@
 #include "ledger/state.h"
 #include "memory/charge.h"
 #include "memory/context.h"
-#include "policy.h"
+#include "policies.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -5,8 +5,8 @@
 #include "doors/hook.h"
 #include "memory/charge.h"
 #include "memory/map.h"
-#include "policy.h"
-#include "spin.h"
+#include "policies.h"
+#include "threads.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "memory/context.h"
 #include "memory/identity.h"
 #include "memory/shared.h"
-#include "policy.h"
-#include "spin.h"
+#include "policies.h"
+#include "threads.h"
 
 #include <stdlib.h>
 

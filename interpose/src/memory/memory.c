@@ -7,7 +7,7 @@
 #include "memory/context.h"
 #include "memory/identity.h"
 #include "memory/shared.h"
-#include "policy.h"
+#include "policies.h"
 
 enum { ROW_STEP = 512 };
 enum { SET_PREFERRED_LOCATION = 3, SET_ACCESSED_BY = 5 }; /* CUmem_advise */

@@ -9,8 +9,8 @@
 #include "memory/account.h"
 #include "memory/context.h"
 #include "memory/devices.h"
-#include "policy.h"
-#include "spin.h"
+#include "policies.h"
+#include "threads.h"
 
 #include <stdatomic.h>
 

@@ -7,8 +7,8 @@
 #include "memory/identity.h"
 #include "memory/map.h"
 #include "memory/shared.h"
-#include "policy.h"
-#include "spin.h"
+#include "policies.h"
+#include "threads.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

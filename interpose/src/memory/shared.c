@@ -2,7 +2,7 @@
 #include "memory/shared.h"
 
 #include "ledger/state.h"
-#include "spin.h"
+#include "threads.h"
 
 #include <string.h>
 

@@ -7,7 +7,6 @@
 #endif
 
 #include "cuda_abi.h"
-#include "kinds.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
