@@ -1,32 +1,33 @@
 /*
- * The shared region: what the processes of one container, the agent and HAMi's monitor read and write together.
+ * The shared region: a file that the processes of one container, the agent and HAMi's monitor map and write together.
  *
- * The file starts with HAMi-core's layout, version 1.2, at its offsets, so that monitors made for it can read ours
- * (struct hami_v1). Behind it, page aligned, lies our own block (struct hami_block), which is what enforcement
- * uses. All integers are little endian; every field that several processes write is a C11 atomic. The file has
- * HAMI_REGION_SIZE bytes (compute_abi.h), always, and is made by the agent, in Python, by the structures that
- * gen/layouts.py writes from these. A library meets a region of another version only if the agent was upgraded below a
- * running container: it refuses the region, and memory with it.
- *
- * Memory is counted in pages of 4 KiB: everything a device hands out is a multiple of that.
+ * It begins with HAMi-core's layout, version 1.2 (struct hami_v1), so that monitors made for HAMi can read it. Behind
+ * it, page aligned, lies our own block (struct hami_block), which decides. Integers are little endian; fields that
+ * several processes write are C11 atomics. Memory is counted in pages of 4 KiB, of which all devices give multiples.
+ * The agent makes the file, always with HAMI_REGION_SIZE bytes (compute_abi.h), by the Python structures that
+ * gen/layouts.py writes from these. A library refuses a region of another version, which it meets only if the agent was
+ * upgraded below a running container.
  *
  * The ledger. What is in use of a counter is a sum: one word of each process, `held`, and the shares of that counter.
- * ledger.c has the steps; these are the rules that make the sum right at any moment, whoever dies or stops in between.
+ * ledger.c has the steps. These rules make the sum right at any moment, whoever dies or stops in between:
  *
  *   - Only the process that owns a slot changes the slot's words. A word is never less than what its process holds.
  *   - To reserve, a process sums, adds to its word, and sums again. Above the limit it takes its addition back. The
  *     process that adds last sums after all others have added, so its sum has every reservation.
  *   - A sum reads the words before the shares. Memory moves only from a word to a share, and the share is written
- *     first: a sum may count memory twice for a moment, never not at all.
- *   - A slot is free, claimed or counted. Its owner word says which. The words of a claimed slot are not summed:
- *     its new owner clears what the last one left, and only then is the slot counted.
- *   - Whoever finds the owner of a slot dead claims the slot, clears it and sets it free.
- *   - A process that is suspended (cuCheckpointProcess...) has its owner word say so, and its words are not summed:
- *     its memory is not on the device. To resume it, its words are summed first; above the limit it stays suspended.
+ *     first. So a sum may count memory twice for a moment; it never misses any.
+ *   - A slot is free, claimed or counted, as its owner word says. The words of a claimed slot are not summed: its new
+ *     owner clears what the last one left, and then the slot is counted.
+ *   - A process that finds the owner of a slot dead claims the slot, clears it and frees it.
+ *   - The owner word of a suspended process (cuCheckpointProcess...) says so. Its words are not summed, since its
+ *     memory is not on the device. To resume it, its words are summed first; above the limit it stays suspended.
+ *
+ * Memory order: all accesses to owner words, held words and shares are sequentially consistent. The second sum of a
+ * reservation must see every addition before it, which acquire and release do not promise across several words.
  *
  * A process is known by its owner word (pid and start time, as its own /proc/self/stat has them), by the inode of its
- * pid namespace, and by a record lock on one byte of the file, at HAMI_LOCK_BASE + slot, which the kernel drops when
- * the process ends or becomes another program. region.h has the rules.
+ * pid namespace, and by a record lock on one byte of the file, HAMI_LOCK_BASE + slot. The kernel drops the lock when
+ * the process ends or becomes another program (exec). region.h has the rules.
  */
 #ifndef HAMI_ABI_H
 #define HAMI_ABI_H
@@ -53,8 +54,8 @@ enum {
 #define HAMI_BLOCK_MAGIC UINT64_C(0x55504756494d4148) /* "HAMIVGPU" */
 #define HAMI_BLOCK_VERSION 7
 
-/* Bytes for record locks, beyond the end of the file: fcntl(2) locks need no bytes there. */
-#define HAMI_LOCK_BASE (INT64_C(1) << 40)                       /* + slot: its owner lives */
+/* Offsets of record locks. They lie beyond the end of the file, where fcntl(2) can lock as well. */
+#define HAMI_LOCK_BASE (INT64_C(1) << 40)                       /* + slot: held while its owner lives */
 #define HAMI_LOCK_RETRY (HAMI_LOCK_BASE + HAMI_PROCESSES)       /* a process retries a request that did not fit */
 #define HAMI_LOCK_SUSPEND (HAMI_LOCK_BASE + 2 * HAMI_PROCESSES) /* + slot: a process suspends or resumes its owner */
 
@@ -71,7 +72,7 @@ struct hami_v1_utilization {
 
 struct hami_v1_process {
     _Atomic int32_t pid;
-    _Atomic int32_t host_pid; /* written by the agent, who sees both; 0 = not known */
+    _Atomic int32_t host_pid; /* written by the agent; 0 = not known */
     struct hami_v1_memory used[HAMI_DEVICES];
     uint64_t monitor_used[HAMI_DEVICES];
     struct hami_v1_utilization utilization[HAMI_DEVICES];
@@ -93,7 +94,7 @@ struct hami_v1 {
     uint64_t sm_limit[HAMI_DEVICES];
     struct hami_v1_process processes[HAMI_PROCESSES];
     _Atomic int32_t process_num;
-    _Atomic int32_t utilization_switch; /* 0: HAMi's monitor lets the core limit rest */
+    _Atomic int32_t utilization_switch; /* 0: HAMi's monitor has switched the core limit off */
     _Atomic int32_t recent_kernel;      /* 2 active, counted down by the monitor; -1: suspended */
     int32_t priority;
     _Atomic uint64_t last_kernel_time;
@@ -124,28 +125,28 @@ enum hami_slot_state {
 };
 enum { HAMI_OWNER_PID_BITS = 22, HAMI_OWNER_START_BITS = 40, HAMI_OWNER_STATE_SHIFT = 62 };
 
-/* What else is known of the owner of a slot. */
+/* More about the owner of a slot. */
 struct hami_slot {
     _Atomic uint64_t pid_namespace; /* inode of /proc/self/ns/pid; 0: not known */
-    _Atomic uint64_t image;         /* tells the owner's program from one that it became by exec; 0: not known */
+    _Atomic uint64_t image;         /* differs after exec, see process.h; 0: not known */
     _Atomic uint64_t locked;        /* 1: the owner holds the record lock of the slot while it lives */
-    _Atomic uint64_t launches;      /* kernels and graphs that were given to devices, to a few for each thread */
+    _Atomic uint64_t launches;      /* kernels and graphs launched; each thread may be a few behind */
 };
 
 /*
- * What goes with a counter. The first HAMI_DEVICES are of devices. The others are of host memory that stands in for
- * theirs where the administrator scales it; they have peak, limit_bytes and what was ever put there.
+ * Figures of a counter. The first HAMI_DEVICES are of devices. The others are of host memory that replaces device
+ * memory where the administrator scales it; of these only peak, limit_bytes, placed and placed_bytes are used.
  */
 struct hami_device {
     _Atomic uint64_t peak;          /* most pages ever in use */
     _Atomic uint64_t denied;        /* refused allocations */
-    _Atomic uint64_t context_pages; /* what one process's context takes, as measured; 0 = not yet */
-    _Atomic uint64_t limit_bytes;   /* the limit in force, host memory included; for readers, decides nothing */
+    _Atomic uint64_t context_pages; /* measured size of one process's context; 0 = not yet */
+    _Atomic uint64_t limit_bytes;   /* the limit in force, host memory included; for readers only */
     _Atomic uint32_t cores;
     uint32_t pad;
     _Atomic uint64_t placed;          /* allocations ever put into host memory */
     _Atomic uint64_t placed_bytes;    /* their sizes */
-    _Atomic uint64_t context_guessed; /* 1: context_pages may be too much; whoever makes a context looks again */
+    _Atomic uint64_t context_guessed; /* 1: context_pages may be too much; measured again with the next context */
     uint64_t spare[8];
 };
 
@@ -153,19 +154,19 @@ struct hami_device {
  * A share: device memory that several processes may hold. From its export on, the memory is counted here and in no
  * word. It counts while the bit of any slot is set whose owner is summed.
  *
- * To come to hold a share, a process sets its bit, sums, and clears the bit again if that is above the limit. A share
- * that nobody holds counts nowhere and is still known, since a descriptor of it may be under way, until a process
- * claims its entry for another.
+ * To hold a share, a process sets its bit, sums, and clears the bit again if the sum is above the limit. A share that
+ * no process holds counts nowhere, but stays known, since another process may be about to receive a descriptor of it.
+ * Its entry is claimed when a new share needs one.
  *
- * Word: claimed << 63 | slot << 51 | device << 47 | pages. The slot is of the process that is shown to have the share;
- * of a claimed entry, which nobody can find, it is of the process that is making one there.
+ * Word: claimed << 63 | slot << 51 | device << 47 | pages. The slot names the process that readers show the share for.
+ * In a claimed entry, which look-ups skip, it names the process that is making a share there.
  */
 #define HAMI_SHARE_CLAIMED (UINT64_C(1) << 63)
 enum { HAMI_SHARE_SLOT_SHIFT = 51, HAMI_SHARE_DEVICE_SHIFT = 47 };
 
 struct hami_share_entry {
     _Atomic uint64_t word;
-    _Atomic uint64_t identity;                     /* identity.h; 0: nobody else can know it */
+    _Atomic uint64_t identity;                     /* memory/identity.h; 0: no other process can find it */
     _Atomic uint64_t holders[HAMI_PROCESSES / 64]; /* bit per slot; bits of free and claimed slots mean nothing */
 };
 
@@ -178,20 +179,20 @@ struct hami_block {
     uint32_t slot_size;
     uint32_t device_count;
     _Atomic uint64_t generation; /* of the limits file last read */
-    _Atomic uint64_t heartbeat;  /* seconds since 1970 when a process here was last at work, to a quarter */
-    _Atomic uint32_t reason;     /* enum hami_reason: why something was last refused */
+    _Atomic uint64_t heartbeat;  /* seconds since 1970 when a process here last ran, give or take 250 ms */
+    _Atomic uint32_t reason;     /* enum hami_reason: of the last refusal */
     _Atomic uint32_t reason_device;
     _Atomic uint64_t reason_bytes;
     _Atomic uint64_t reason_time; /* seconds since 1970 */
-    char build[HAMI_BUILD_BYTES]; /* build id of the library that last started here */
-    _Atomic uint64_t swept;       /* CLOCK_MONOTONIC in ms when somebody last looked for dead processes */
+    char build[HAMI_BUILD_BYTES]; /* build id of the library that last mapped the region */
+    _Atomic uint64_t swept;       /* CLOCK_MONOTONIC in ms of the last sweep for dead processes */
     _Atomic uint32_t shares_used; /* entries from here on were never used */
     uint32_t pad;
     _Atomic uint64_t launches; /* by processes that have ended */
     uint8_t spare[3952];
     struct hami_device devices[HAMI_COUNTERS];
     _Atomic uint64_t owners[HAMI_PROCESSES];
-    _Atomic uint64_t held[HAMI_COUNTERS][HAMI_PROCESSES]; /* pages; of one counter side by side, for the sums */
+    _Atomic uint64_t held[HAMI_COUNTERS][HAMI_PROCESSES]; /* pages; one counter's words lie side by side for the sum */
     struct hami_slot slots[HAMI_PROCESSES];
     struct hami_share_entry shares[HAMI_SHARES];
 };

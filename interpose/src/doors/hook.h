@@ -1,4 +1,7 @@
-/* The table of wrapped functions and the way from a hook to the driver's own function. */
+/*
+ * The table of wrapped functions, and the driver's own functions behind them. A hook is a wrapped function's number.
+ * Every room calls these.
+ */
 #ifndef HAMI_HOOK_H
 #define HAMI_HOOK_H
 
@@ -42,10 +45,10 @@ static inline void *hami_driver_function(enum hami_hook hook) {
 enum hami_library { HAMI_CUDA, HAMI_NVML, HAMI_LIBRARIES };
 
 /*
- * Functions that are not wrapped, by a literal name; NULL where the driver has none. Each place that wants one has a
- * record in a section of the library's, and all of these are filled in before any wrapped function is known: no place
- * asks the loader, whose lock a thread may hold that waits for one of ours. NVML is loaded for that, if it can be, by
- * the first place that wants it: hami_nvml_load comes before a lock is taken under which it may be wanted.
+ * Driver functions that we call and do not wrap, by a literal name; NULL where the driver has none. Each place that
+ * calls one has a record in a section of the library. All records are filled before any wrapped function is known, so
+ * no place asks the loader while it holds a lock: another thread may hold the loader's lock and wait for ours. NVML may
+ * have to be loaded first; hami_nvml_load does that before a lock is taken.
  */
 struct hami_named {
     _Alignas(16) const char *name;
@@ -76,7 +79,7 @@ static inline void *hami_named_function(struct hami_named *named, enum hami_libr
         hami_named_function(&hami_named_here, HAMI_NVML);                                                              \
     })
 
-/* The same in a program that has called the driver; elsewhere NULL, and nothing is loaded. */
+/* Like hami_cuda_function, but loads nothing: NULL in a program that has not called the driver. */
 #define hami_cuda_function_there(literal)                                                                              \
     ({                                                                                                                 \
         HAMI_RECORD("hami_cuda_names", literal);                                                                       \
@@ -87,8 +90,8 @@ static inline void *hami_named_function(struct hami_named *named, enum hami_libr
 void *hami_wrapper_at(const void *address, enum hami_library library);
 
 /*
- * What dlsym gives the code at `caller` for `name`, where the C library found `found`: the wrapper of a driver's
- * function, or the function of the driver in use where another one was asked. NULL: what the C library found.
+ * What dlsym answers the code at `caller` for `name`, if the C library found `found`: the wrapper of a driver's
+ * function, or the function of the driver in use if `found` is a further driver's. NULL: `found` stands.
  */
 void *hami_lookup_answer(const char *name, const void *found, const void *caller);
 

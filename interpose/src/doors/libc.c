@@ -1,7 +1,7 @@
 /*
- * Reads the symbol tables of loaded libraries without the loader: for the C library's own dlsym and dlvsym, where
- * asking the loader would find ours, and to tell whether a library is a driver. Up to glibc 2.33 dlsym is in
- * libdl.so.2, afterwards in libc.so.6; where both have one, libc's is it.
+ * Reads the symbol tables of loaded libraries without the loader. We need that for the C library's own dlsym and
+ * dlvsym, for which the loader would find ours, and to tell whether a library is a driver. Up to glibc 2.33 dlsym is in
+ * libdl.so.2, since then in libc.so.6; where both have one, libc's counts. Built without instrumentation, as dlsym.c.
  */
 #include "doors/hook.h"
 
@@ -9,8 +9,8 @@
 #include <link.h>
 #include <stdatomic.h>
 
-/* The C library's string functions may be a sanitizer's, and that not up yet. */
-static bool same(const char *a, const char *b) {
+/* Not strcmp: that may be a sanitizer's, whose runtime is not up yet. */
+static bool libc_same(const char *a, const char *b) {
     while (*a != '\0' && *a == *b) {
         a++;
         b++;
@@ -25,15 +25,15 @@ struct symbols {
     const uint32_t *hash;
 };
 
-/* glibc relocates the pointers of its dynamic sections; those that are still offsets are small. */
-static const void *pointer(ElfW(Addr) base, ElfW(Addr) value) {
+/* glibc relocates the pointers in dynamic sections, other C libraries do not: a small value is still an offset. */
+static const void *libc_pointer(ElfW(Addr) base, ElfW(Addr) value) {
     return (const void *)(value < base ? value + base : value);
 }
 
-static struct symbols symbols_of(ElfW(Addr) base, const ElfW(Dyn) * dynamic) {
+static struct symbols libc_symbols_of(ElfW(Addr) base, const ElfW(Dyn) * dynamic) {
     struct symbols s = {NULL, NULL, NULL, NULL};
     for (const ElfW(Dyn) *d = dynamic; d->d_tag != DT_NULL; d++) {
-        const void *at = pointer(base, d->d_un.d_ptr);
+        const void *at = libc_pointer(base, d->d_un.d_ptr);
         s.table = d->d_tag == DT_SYMTAB ? at : s.table;
         s.names = d->d_tag == DT_STRTAB ? at : s.names;
         s.gnu_hash = d->d_tag == DT_GNU_HASH ? at : s.gnu_hash;
@@ -42,15 +42,15 @@ static struct symbols symbols_of(ElfW(Addr) base, const ElfW(Dyn) * dynamic) {
     return s;
 }
 
-static bool defines(const struct symbols *s, uint32_t index, const char *name) {
+static bool libc_defines(const struct symbols *s, uint32_t index, const char *name) {
     const ElfW(Sym) *symbol = &s->table[index];
-    bool variable = ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT; /* as a program's table of pointers to functions */
+    bool variable = ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT; /* such as a program's table of functions */
     return symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0 && !variable &&
-           same(s->names + symbol->st_name, name);
+           libc_same(s->names + symbol->st_name, name);
 }
 
 /* Index of `name` in the GNU hash table, or 0. */
-static uint32_t find_gnu(const struct symbols *s, const char *name) {
+static uint32_t libc_find_gnu(const struct symbols *s, const char *name) {
     uint32_t hash = 5381;
     for (const unsigned char *c = (const unsigned char *)name; *c != 0; c++) {
         hash = hash * 33 + *c;
@@ -65,7 +65,7 @@ static uint32_t find_gnu(const struct symbols *s, const char *name) {
     }
     for (uint32_t i = bucket[hash % buckets];; i++) {
         uint32_t entry = chain[i - first];
-        if ((entry | 1) == (hash | 1) && defines(s, i, name)) {
+        if ((entry | 1) == (hash | 1) && libc_defines(s, i, name)) {
             return i;
         }
         if ((entry & 1) != 0) {
@@ -74,17 +74,17 @@ static uint32_t find_gnu(const struct symbols *s, const char *name) {
     }
 }
 
-/* Index of `name` in the older table (number of buckets, number of symbols, ...), or 0. */
-static uint32_t find_linear(const struct symbols *s, const char *name) {
+/* Index of `name` in the older hash table, whose second word is the number of symbols; or 0. */
+static uint32_t libc_find_linear(const struct symbols *s, const char *name) {
     for (uint32_t i = 1; i < s->hash[1]; i++) {
-        if (defines(s, i, name)) {
+        if (libc_defines(s, i, name)) {
             return i;
         }
     }
     return 0;
 }
 
-static const char *file_of(const char *path) {
+static const char *libc_file_of(const char *path) {
     const char *file = path;
     for (const char *at = path; *at != '\0'; at++) {
         file = *at == '/' ? at + 1 : file;
@@ -93,8 +93,8 @@ static const char *file_of(const char *path) {
 }
 
 /* Whether the file name of `path` is `library` followed by a dot or dash. */
-static bool named(const char *path, const char *library) {
-    const char *file = file_of(path);
+static bool libc_named(const char *path, const char *library) {
+    const char *file = libc_file_of(path);
     while (*library != '\0' && *file == *library) {
         file++;
         library++;
@@ -103,37 +103,37 @@ static bool named(const char *path, const char *library) {
 }
 
 void *hami_function_in(const struct link_map *library, const char *name) {
-    struct symbols s = symbols_of(library->l_addr, library->l_ld);
+    struct symbols s = libc_symbols_of(library->l_addr, library->l_ld);
     if (s.table == NULL || s.names == NULL || (s.gnu_hash == NULL && s.hash == NULL)) {
         return NULL;
     }
-    uint32_t index = s.gnu_hash != NULL ? find_gnu(&s, name) : find_linear(&s, name);
+    uint32_t index = s.gnu_hash != NULL ? libc_find_gnu(&s, name) : libc_find_linear(&s, name);
     return index == 0 ? NULL : (void *)(library->l_addr + s.table[index].st_value);
 }
 
 /*
- * The function of that name in the library whose file name begins so, up to a dot or dash.
+ * The function of that name in the first library called `library`, up to libc.so.6 at most.
  *
- * Without dl_iterate_phdr: its lock stays locked for ever in the child of a fork that meets it, and a sanitizer may put
- * itself before it. What is there from the start, as the C library is, never leaves the list and comes first.
+ * Walks the loader's list without its lock. dl_iterate_phdr takes the lock, which stays taken in the child of a fork
+ * that happens meanwhile, and a sanitizer may replace it. Libraries loaded at the start never leave the list.
  */
-static void *find_in(const char *library, const char *symbol) {
+static void *libc_find_in(const char *library, const char *symbol) {
     void *found = NULL;
     bool last = false;
     for (const struct link_map *map = _r_debug.r_map; map != NULL && found == NULL && !last; map = map->l_next) {
-        if (map->l_name != NULL && map->l_ld != NULL && named(map->l_name, library)) {
+        if (map->l_name != NULL && map->l_ld != NULL && libc_named(map->l_name, library)) {
             found = hami_function_in(map, symbol);
-            last = same(file_of(map->l_name), "libc.so.6");
+            last = libc_same(libc_file_of(map->l_name), "libc.so.6");
         }
     }
     return found;
 }
 
-static void *find_once(const char *symbol, _Atomic(void *) *known) {
+static void *libc_find_once(const char *symbol, _Atomic(void *) *known) {
     void *address = atomic_load_explicit(known, memory_order_acquire);
     if (address == NULL) {
-        address = find_in("libc", symbol);
-        address = address != NULL ? address : find_in("libdl", symbol);
+        address = libc_find_in("libc", symbol);
+        address = address != NULL ? address : libc_find_in("libdl", symbol);
         atomic_store_explicit(known, address, memory_order_release);
     }
     return address;
@@ -141,10 +141,10 @@ static void *find_once(const char *symbol, _Atomic(void *) *known) {
 
 hami_dlsym_fn *hami_libc_dlsym(void) {
     static _Atomic(void *) known;
-    return (hami_dlsym_fn *)find_once("dlsym", &known);
+    return (hami_dlsym_fn *)libc_find_once("dlsym", &known);
 }
 
 hami_dlvsym_fn *hami_libc_dlvsym(void) {
     static _Atomic(void *) known;
-    return (hami_dlvsym_fn *)find_once("dlvsym", &known);
+    return (hami_dlvsym_fn *)libc_find_once("dlvsym", &known);
 }

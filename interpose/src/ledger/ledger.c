@@ -1,4 +1,8 @@
-/* The ledger; abi.h has the rules, ledger.h what each function does. All loads and stores are sequentially consistent.
+/*
+ * Sums, words, slots and shares of a region; abi.h has the rules, ledger.h what each function does.
+ *
+ * Loads and stores are sequentially consistent, as abi.h explains, and are points for tests (fault.h): the model test
+ * switches to another process at each, the kill test kills there. Only `peak`, a figure for readers, is read relaxed.
  */
 #include "ledger/ledger.h"
 
@@ -30,7 +34,7 @@ unsigned hami_ledger_slots(const struct hami_region *region) {
     return number < 0 || number > HAMI_PROCESSES ? HAMI_PROCESSES : (unsigned)number;
 }
 
-/* A program may have written any number into the file. */
+/* A word may say anything: a program can write into the file. */
 static inline uint64_t ledger_bounded(uint64_t pages) {
     return pages < HAMI_PAGES_MAX ? pages : HAMI_PAGES_MAX;
 }
@@ -51,7 +55,7 @@ static bool share_has_bit(const struct hami_share_entry *entry, unsigned slot) {
     return (ledger_load(&entry->holders[slot / 64]) >> slot % 64 & 1) != 0;
 }
 
-/* Whether the owner of any slot holds the share: of those that are summed on devices, or of all. */
+/* Whether any process holds the share; with `summed`, any that is summed on devices. */
 static bool share_is_held(const struct hami_region *region, const struct hami_share_entry *entry, bool summed) {
     unsigned words = (hami_ledger_slots(region) + 63) / 64;
     for (unsigned i = 0; i < words; i++) {
@@ -114,7 +118,7 @@ static void ledger_note_peak(struct hami_device *device, uint64_t pages) {
     }
 }
 
-/* Looks first: a request that does not fit must not make those of others fail that do. */
+/* Sums before it adds: a request that does not fit must not make requests of others fail meanwhile. */
 HAMI_HOT bool hami_ledger_reserve(struct hami_region *region, unsigned slot, uint64_t owner, unsigned counter,
                                   uint64_t pages, uint64_t limit) {
     struct hami_block *block = &region->block;
@@ -146,7 +150,7 @@ static uint64_t ledger_owner(enum hami_slot_state state, uint64_t owner) {
 
 bool hami_ledger_claim(struct hami_region *region, unsigned slot, uint64_t expected, uint64_t owner) {
     int32_t number = atomic_load(&region->v1.process_num);
-    /* Their number is raised first: a slot beyond it is neither summed nor swept. */
+    /* The number of slots first: a slot beyond it is neither summed nor swept. */
     while (number < (int32_t)slot + 1 &&
            !atomic_compare_exchange_weak(&region->v1.process_num, &number, (int32_t)slot + 1)) {
     }
@@ -187,7 +191,7 @@ bool hami_ledger_turn(struct hami_region *region, unsigned slot, uint64_t owner,
     return ledger_swap(&region->block.owners[slot], ledger_owner(from, owner), ledger_owner(to, owner));
 }
 
-/* Whether the owner of a slot has anything on a device, alone or with others. */
+/* Whether the owner of a slot holds memory on a device, its own or shared. */
 static bool ledger_is_on(const struct hami_region *region, unsigned slot, unsigned device) {
     bool has = ledger_load(&region->block.held[device][slot]) != 0;
     unsigned count = hami_ledger_shares(region);
@@ -216,7 +220,10 @@ unsigned hami_ledger_resume(struct hami_region *region, unsigned slot, uint64_t 
 
 /* ---- shares ---- */
 
-/* A claimed entry keeps its pages and its holders until nobody is found to hold it. */
+/*
+ * Claims the entry, and looks again whether a process holds it. If one came to hold it in between, the entry gets its
+ * old word back: a claimed entry keeps pages and holders, so it was counted all the time.
+ */
 int hami_ledger_share_claim(struct hami_region *region, unsigned slot) {
     const uint64_t slots = (uint64_t)(HAMI_PROCESSES - 1) << HAMI_SHARE_SLOT_SHIFT;
     for (unsigned i = 0; i < HAMI_SHARES; i++) {
@@ -237,7 +244,7 @@ int hami_ledger_share_claim(struct hami_region *region, unsigned slot) {
             return (int)i;
         }
         while (!ledger_swap(&entry->word, claimed, (claimed & ~slots & ~HAMI_SHARE_CLAIMED) | (word & slots))) {
-            claimed = ledger_load(&entry->word); /* a process that has just come to hold it changed its size */
+            claimed = ledger_load(&entry->word); /* the new holder has changed its size */
         }
     }
     return -1;

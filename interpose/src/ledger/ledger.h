@@ -1,7 +1,8 @@
 /*
- * The ledger of abi.h: what processes hold of each counter, and how that changes. Every function works on a region by
- * slot and asks nobody: who owns a slot, who is dead and what the limit is are the callers' matters (region.h,
- * charge.h, shared.h). `counter` is one of abi.h's; amounts are pages.
+ * The ledger of abi.h: what each process holds of each counter. Every function works on a region and a slot number. It
+ * does not decide who owns a slot, who is dead or what the limit is: region.h, state.h and memory/charge.h do.
+ *
+ * `counter` is one of abi.h's. Amounts are pages of 4 KiB. `owner` is an owner word without a state.
  */
 #ifndef HAMI_LEDGER_H
 #define HAMI_LEDGER_H
@@ -15,13 +16,13 @@
 
 /* ---- sums ---- */
 
-/* Slots from here on were never taken. */
+/* Number of slots that were ever taken: the first ones. */
 unsigned hami_ledger_slots(const struct hami_region *region);
 
-/* What all processes hold together. */
+/* Pages that all processes hold together. */
 uint64_t hami_ledger_sum(const struct hami_region *region, unsigned counter);
 
-/* What the owner of a slot holds: its word, and the shares that it is shown to have. */
+/* Pages that the owner of a slot holds: its word, and the shares that name it. */
 uint64_t hami_ledger_of(const struct hami_region *region, unsigned slot, unsigned counter);
 
 /* ---- words; only by the owner of the slot ---- */
@@ -35,7 +36,7 @@ bool hami_ledger_reserve(struct hami_region *region, unsigned slot, uint64_t own
 
 void hami_ledger_release(struct hami_region *region, unsigned slot, unsigned counter, uint64_t pages);
 
-/* ---- slots; owner words are given without a state ---- */
+/* ---- slots ---- */
 
 static inline enum hami_slot_state hami_ledger_state(uint64_t owner) {
     return (enum hami_slot_state)(owner >> HAMI_OWNER_STATE_SHIFT);
@@ -45,36 +46,36 @@ static inline uint64_t hami_ledger_who(uint64_t owner) {
     return owner & ((UINT64_C(1) << HAMI_OWNER_STATE_SHIFT) - 1);
 }
 
-/* Whether a slot with this owner word counts: on devices only while its owner is not suspended. */
+/* Whether a slot with this owner word is summed: on devices only while its owner is not suspended. */
 static inline bool hami_ledger_is_summed(uint64_t owner, unsigned counter) {
     enum hami_slot_state state = hami_ledger_state(owner); /* of a free slot CLAIMED */
     return state != HAMI_SLOT_CLAIMED && (state != HAMI_SLOT_SUSPENDED || counter >= HAMI_DEVICES);
 }
 
-/* free, or with the owner word `expected` of a dead process -> claimed by `owner`. False: it is not `expected` now. */
+/* Claims a slot for `owner`. `expected` is its owner word: 0, or a dead process's. False: it has another word now. */
 bool hami_ledger_claim(struct hami_region *region, unsigned slot, uint64_t expected, uint64_t owner);
 
 /* Clears the words and shares of a slot that this process has claimed. */
 void hami_ledger_clear(struct hami_region *region, unsigned slot);
 
-/* claimed -> counted, or claimed -> free. */
+/* From claimed to counted, and from claimed to free. */
 void hami_ledger_count(struct hami_region *region, unsigned slot, uint64_t owner);
 void hami_ledger_free(struct hami_region *region, unsigned slot);
 
-/* From one state of its owner to another. False: the slot is not in the first, or is another's now. */
+/* Changes the state of a slot. False: it is not in state `from`, or not `owner`'s. */
 bool hami_ledger_turn(struct hami_region *region, unsigned slot, uint64_t owner, enum hami_slot_state from,
                       enum hami_slot_state to);
 
 /*
- * suspended -> moving if what the owner holds fits under `limits`, one for each device. Returns HAMI_DEVICES, also for
- * a slot that is not suspended, or the first device where it does not fit.
+ * From suspended to moving, if what the owner holds fits under the limit of each device. Returns HAMI_DEVICES, or the
+ * first device where it does not fit. A slot that is not suspended stays as it is.
  */
 unsigned hami_ledger_resume(struct hami_region *region, unsigned slot, uint64_t owner,
                             const uint64_t limits[HAMI_DEVICES]);
 
 /* ---- shares ---- */
 
-/* Index of an entry that nobody holds, claimed by the owner of `slot`; -1: there is none. */
+/* Claims an entry that no process holds for the owner of `slot`. Returns its index; -1: there is none. */
 int hami_ledger_share_claim(struct hami_region *region, unsigned slot);
 
 /* Makes a claimed entry a share that the owner of `slot` holds. */
@@ -86,10 +87,10 @@ bool hami_ledger_share_is(const struct hami_region *region, unsigned share, uint
 unsigned hami_ledger_share_device(const struct hami_region *region, unsigned share);
 uint64_t hami_ledger_share_pages(const struct hami_region *region, unsigned share);
 
-/* Sets or clears the slot's bit. */
+/* Sets or clears the slot's bit in a share. */
 void hami_ledger_share_hold(struct hami_region *region, unsigned share, unsigned slot, bool holds);
 
-/* Sets or raises the pages of a share that this process holds, which has reserved what is added in its word. */
+/* Sets or raises the pages of a share. The caller holds it and has reserved the addition in its own word. */
 void hami_ledger_share_resize(struct hami_region *region, unsigned share, uint64_t pages);
 void hami_ledger_share_raise(struct hami_region *region, unsigned share, uint64_t pages);
 

@@ -1,8 +1,7 @@
 /*
- * The limits of this container: what a process may take of each device.
- *
- * They come from the file "limits" of the mounted folder and, only where no folder is mounted at all, from HAMi's
- * environment variables. A folder without a valid file denies everything: limits then say so and name the reason.
+ * The limits of this container: what its processes may take of each device. They come from the file "limits" of the
+ * mounted folder or, only where no folder is mounted, from HAMi's environment variables. A folder without a valid file
+ * denies everything: the limits then name the reason. Called by state.c, and read by every room above.
  */
 #ifndef HAMI_LIMITS_H
 #define HAMI_LIMITS_H
@@ -20,9 +19,9 @@ enum { HAMI_LIMITS_FILE_MAX = 65536 };
 struct hami_device_limit {
     char uuid[HAMI_UUID_BYTES]; /* as NVML prints it; empty when limits come from the environment */
     uint64_t memory_bytes;      /* 0 = no limit */
-    uint64_t physical_bytes;    /* memory / scaling */
-    uint64_t device_bytes;      /* the part on the device: physical_bytes where memory is scaled, else all */
-    uint64_t host_bytes;        /* the part in host memory: the rest */
+    uint64_t physical_bytes;    /* memory / scaling, as the agent wrote it */
+    uint64_t device_bytes;      /* the part on the device: physical_bytes if memory is scaled, else all */
+    uint64_t host_bytes;        /* the rest, in host memory */
     uint32_t cores;             /* percent; 0 or 100 = no limit */
 };
 
@@ -37,8 +36,8 @@ struct hami_limits {
     enum hami_core_policy core_policy;
     uint32_t priority;
     uint32_t device_count;
-    enum hami_reason denied; /* not NONE: these limits deny every allocation */
-    bool from_environment;   /* devices are counted, not named */
+    enum hami_reason denied; /* not NONE: every allocation is denied */
+    bool from_environment;   /* devices are numbered as NVML does, and have no UUID */
     struct hami_device_limit devices[HAMI_DEVICES];
 };
 
@@ -46,13 +45,13 @@ struct hami_limits {
 struct hami_limits_source {
     bool file;              /* false: environment */
     char limits_path[4096]; /* empty when not from a file */
-    char region_path[4096]; /* empty: count in memory of this process alone */
+    char region_path[4096]; /* empty: memory of this process alone */
 };
 
-/* Finds the source: mounted folder, then HAMI_VGPU_ROOT, then environment. */
+/* Finds the source: the mounted folder, else the folder HAMI_VGPU_ROOT, else the environment. */
 void hami_limits_locate(struct hami_limits_source *source);
 
-/* Reads the limits of `source`; on any fault `limits` denies and says why. */
+/* Reads the limits. On any fault `limits` denies and names the reason. */
 void hami_limits_load(const struct hami_limits_source *source, struct hami_limits *limits);
 
 /* Parses the text of a limits file. Returns 0, or the number (from 1) of the first line that is wrong. */

@@ -324,22 +324,15 @@ enum { HEAD_BYTES = offsetof(struct region_head, part_size) + sizeof(uint32_t) }
 _Static_assert(HEAD_BYTES == offsetof(struct hami_block, device_count), "head of the block");
 _Static_assert(HEAD_BYTES == offsetof(struct hami_compute, pad), "head of the compute block");
 
-static const struct region_head block_head = {
-    .magic = HAMI_BLOCK_MAGIC,
-    .version = HAMI_BLOCK_VERSION,
-    .size = sizeof(struct hami_block),
-    .header_size = offsetof(struct hami_block, devices),
-    .device_size = sizeof(struct hami_device),
-    .part_size = sizeof(struct hami_slot),
-};
-static const struct region_head compute_head = {
-    .magic = HAMI_COMPUTE_MAGIC,
-    .version = HAMI_COMPUTE_VERSION,
-    .size = sizeof(struct hami_compute),
-    .header_size = offsetof(struct hami_compute, devices),
-    .device_size = sizeof(struct hami_compute_device),
-    .part_size = sizeof(struct hami_compute_process),
-};
+static const struct region_head block_head = {HAMI_BLOCK_MAGIC,           HAMI_BLOCK_VERSION,
+                                              sizeof(struct hami_block),  offsetof(struct hami_block, devices),
+                                              sizeof(struct hami_device), sizeof(struct hami_slot)};
+static const struct region_head compute_head = {HAMI_COMPUTE_MAGIC,
+                                                HAMI_COMPUTE_VERSION,
+                                                sizeof(struct hami_compute),
+                                                offsetof(struct hami_compute, devices),
+                                                sizeof(struct hami_compute_device),
+                                                sizeof(struct hami_compute_process)};
 
 void hami_region_show_limit(struct hami_region *region, unsigned index, const struct hami_device_limit *limit) {
     region->v1.limit[index] = limit->memory_bytes;
