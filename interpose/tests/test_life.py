@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import hami_gpusim as sim
 import pytest
-from hami_interpose import sim
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

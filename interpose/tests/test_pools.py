@@ -26,7 +26,7 @@ def room(container) -> int:
 
 
 @pytest.mark.parametrize("sync", SYNCS)
-def test_what_a_pool_gives_back_when_somebody_waits_is_free_for_others(start, shells, sync):
+def test_what_a_wait_gives_back_is_free_for_others(start, shells, sync):
     """The one that had it does nothing any more; another process gets it."""
     container, shell = start()
     second = shells(container)
@@ -41,93 +41,43 @@ def test_what_a_pool_gives_back_when_somebody_waits_is_free_for_others(start, sh
     assert second.status("alloc", size) == 0
 
 
-def test_a_pool_keeps_its_release_threshold_until_it_is_trimmed(start):
+def test_pool_keeps_its_threshold_until_trimmed_or_lowered(start):
     container, shell = start()
     before = container.agreed()
-    pool = shell("pool_of", 0)[1]
+    pool = shell.made("pool_of", 0)
     assert shell.status("threshold", pool, 100 * MIB) == 0
-    things = [shell("async", size * MIB)[1] for size in (300, 50)]
+    things = [shell.made("async", size * MIB) for size in (300, 50)]
     assert container.agreed() == before + 350 * MIB
-    for thing in things:
-        assert shell.status("free_async", thing) == 0
+    assert [shell.status("free_async", thing) for thing in things] == [0, 0]
     assert shell.status("sync") == 0
     assert container.agreed() == before + 100 * MIB
-    assert shell("async", 60 * MIB)[0] == 0  # of what it kept
+    thing = shell.made("async", 60 * MIB)  # of what it kept
     assert container.agreed() == before + 100 * MIB
     assert shell.status("trim_pool", pool) == 0
     assert container.agreed() == before + 60 * MIB
-
-
-def test_a_threshold_set_lower_later_counts_from_the_next_wait_on(start):
-    container, shell = start()
-    before = container.agreed()
-    pool = shell("pool_of", 0)[1]
-    assert shell.status("threshold", pool, 2**64 - 1) == 0
-    assert shell.status("free_async", shell("async", 300 * MIB)[1]) == shell.status("sync") == 0
-    assert container.agreed() == before + 300 * MIB
-    assert shell.status("threshold", pool, 0) == 0
-    assert shell.status("free_async", shell("async", 10 * MIB)[1]) == shell.status("sync") == 0
+    assert shell.status("threshold", pool, 0) == shell.status("free_async", thing) == shell.status("sync") == 0
     assert container.agreed() == before
 
 
-class Looks:
-    """Whether a wait looks at pools: then it is told nothing, and nothing changes by that."""
-
-    def __init__(self, container, shell):
-        self.container, self.shell = container, shell
-
-    def __call__(self, *sync) -> bool:
-        before = self.container.region().devices[0].used_bytes
-        with sim.State(self.container.state) as books:
-            books.inject(sim.Fault("cuMemPoolGetAttribute", error=999))
-            assert self.shell.status(*sync) == 0
-            looked = books.hits("cuMemPoolGetAttribute") > 0
-            books.clear()
-        assert self.container.region().devices[0].used_bytes == before
-        return looked
-
-
-@pytest.mark.parametrize("sync", SYNCS)
 @pytest.mark.parametrize("free", ["free", "free_async"])
-def test_a_pool_that_keeps_more_than_is_used_is_not_looked_at_for_ever(start, sync, free):
-    """Of the 32 MiB that it has taken at once something is in use."""
+def test_waits_do_not_ask_about_a_pool_that_cannot_shrink(start, free):
+    """Something in use lies in each of the steps of 32 MiB that it keeps. A wait that asks is told nothing here."""
     container, shell = start(**STEPS)
-    looks, before = Looks(container, shell), container.agreed()
+    before = container.agreed()
     assert shell.status("async", 10 * MIB) == 0
-    for _ in range(3):
-        thing = shell.made("async", 40 * MIB)
-        assert shell.status(free, thing) == 0
-        assert container.agreed() == before + 64 * MIB
-        assert shell.status(sync) == 0
-        assert container.agreed() == before + 32 * MIB
-        if sync == "sync_event" and free == "free_async":
-            assert looks(sync), "an event says nothing about the stream's end"
-            assert shell.status("sync") == 0
-        assert not any(looks(each) for each in SYNCS)
-
-
-def test_a_pool_is_looked_at_until_its_stream_or_context_is_waited_for(start):
-    """Where all frees were in one stream, a wait for that one; else only a wait for the context sees the end of all."""
-    container, shell = start(**STEPS)
-    looks = Looks(container, shell)
-    first, second = (shell("stream")[1] for _ in range(2))
-    things = [shell("async", 40 * MIB)[1] for _ in range(3)]
-    assert shell.status("async", 10 * MIB) == 0
-    assert shell.status("free_in", things[0], first) == 0
-    for other in (("sync_stream", second), ("sync",), ("sync_event",)):
-        assert shell.status(*other) == 0
-        assert looks(*other)
-    assert shell.status("sync_stream", first) == 0
-    assert not looks("sync_stream", first)
-    assert shell.status("free_in", things[1], first) == shell.status("free_in", things[2], second) == 0
-    for stream in (first, second):
-        assert shell.status("sync_stream", stream) == 0
-        assert looks("sync_stream", stream)
+    assert shell.status(free, shell.made("async", 40 * MIB)) == 0
+    assert container.agreed() == before + 64 * MIB
     assert shell.status("sync_context") == 0
-    assert not looks("sync_stream", first)
+    assert container.agreed() == before + 32 * MIB
+    with sim.State(container.state) as books:
+        books.inject(sim.Fault("cuMemPoolGetAttribute", error=999))
+        assert [shell.status(sync) for sync in SYNCS] == [0, 0, 0]
+        assert books.hits("cuMemPoolGetAttribute") == 0
+        books.clear()
+    assert container.agreed() == before + 32 * MIB
 
 
-def test_a_pool_set_for_its_device_is_the_one_that_counts(start):
+def test_pool_set_for_its_device_is_the_one_that_counts(start):
     container, shell = start()
     before = container.agreed()
     pool = shell("pool", 0)[1]
@@ -158,7 +108,7 @@ def test_spare_memory_of_a_pool_serves_at_the_limit(start):
     assert shell.status("async", 2 * MIB) == OUT_OF_MEMORY
 
 
-def test_what_a_pool_has_to_spare_gives_way_to_what_it_cannot_serve(start):
+def test_spare_memory_goes_where_it_cannot_serve(start):
     """Freed, not waited for, and too little; without it there is room."""
     container, shell = start()
     pool = shell("pool_of", 0)[1]
@@ -194,7 +144,7 @@ def test_no_growth_of_a_pool_passes_the_limit(start, habit):
     assert container.agreed() == container.region().devices[0].context_bytes
 
 
-def test_growth_that_is_taken_back_leaves_the_callers_address_alone(start):
+def test_growth_taken_back_leaves_the_callers_address(start):
     container, shell = start(**STEPS)
     assert shell.status("alloc", (room(container) // MIB - 20) // 2 * 2 * MIB) == 0
     before = container.agreed()
@@ -205,7 +155,7 @@ def test_growth_that_is_taken_back_leaves_the_callers_address_alone(start):
 
 
 @pytest.mark.parametrize(("sizes", "passed"), [((200, 300, 400), 0), ((700, 300, 400), 1)], ids=["seen", "late"])
-def test_graphs_whose_spare_memory_serves_nothing_pass_the_limit_once_at_most(start, sizes, passed):
+def test_graphs_of_useless_spares_pass_the_limit_once(start, sizes, passed):
     """
     A launch cannot be undone: what it took too much is given back after it. That spare memory serves nothing is known
     from then on; where there was room for it, before it could be too much.
@@ -226,19 +176,20 @@ LONG_MS, SHORT_MS = 1500, 100
 SIZE = 200 * MIB
 
 
-@pytest.mark.parametrize("first", ["free", "destroy"])
+@pytest.mark.parametrize("first", ["free_async", "destroy_pool"])
+@pytest.mark.parametrize("kept", [0, 2**64 - 1], ids=["usual", "keeps all"])
 @pytest.mark.parametrize("wait", ["sync", "sync_context"])
-def test_what_a_destroyed_pool_had_counts_until_the_stream_has_come_to_the_free(start, shells, first, wait):
-    """The driver keeps it for as long as a kernel may use it; the call that destroys the pool returns at once."""
+def test_destroyed_pool_counts_until_its_stream_is_waited_for(start, shells, first, kept, wait):
+    """The driver keeps the memory for as long as a kernel may use it. The call that destroys the pool returns early."""
     container, shell = start()
-    second = shells(container)
+    second, other = shells(container), shell.made("stream")
     before, size = container.agreed(), room(container) // (4 * MIB) * 4 * MIB
-    pool = shell("pool", 0)[1]
-    thing = shell("from_pool", size, pool)[1]
-    assert shell.status("run", LONG_MS) == 0
+    pool = shell.made("pool", 0)
+    thing = shell.made("from_pool", size, pool)
+    assert shell.status("threshold", pool, kept) == shell.status("run", LONG_MS) == 0
     calls = [("free_async", thing), ("destroy_pool", pool)]
-    for call in calls if first == "free" else calls[::-1]:
-        assert shell.status(*call) == 0
+    for call in calls if first == "free_async" else calls[::-1]:
+        assert shell.status(*call) == shell.status("sync_stream", other) == 0
     assert container.agreed() == before + size
     assert second.status("alloc", size) == OUT_OF_MEMORY
     assert shell.status(wait) == 0
@@ -246,183 +197,102 @@ def test_what_a_destroyed_pool_had_counts_until_the_stream_has_come_to_the_free(
     assert second.status("alloc", size) == 0
 
 
-class Destroyed:
-    """A pool that was destroyed although two streams have yet to come to what was freed in them, the second later."""
-
-    def __init__(self, container, shell) -> None:
-        self.container, self.shell = container, shell
-        self.pool = shell("pool", 0)[1]
-        self.things = [shell("from_pool", SIZE, self.pool)[1] for _ in range(2)]
-        self.before = container.agreed() - 2 * SIZE
-
-    def free(self, number: int, *stream: int) -> None:
-        """In a stream of the current context, or its default one, that is at work."""
-        run, free = ("run_in", "free_in") if stream else ("run", "free_async")
-        assert self.shell.status(run, SHORT_MS + number * LONG_MS, *stream) == 0
-        assert self.shell.status(free, self.things[number], *stream) == 0
-
-    def counts(self) -> bool:
-        found = self.container.agreed() - self.before
-        assert found in (0, 2 * SIZE)
-        return found != 0
-
-
-def test_a_destroyed_pool_is_over_when_each_of_its_streams_was_waited_for(start):
+@pytest.mark.parametrize(("contexts", "end"), [(1, "sync_stream"), (2, "sync_context"), (2, "destroy_context")])
+def test_destroyed_pool_of_two_streams_is_never_free_early(start, contexts, end):
+    """The second stream, perhaps of another context, comes to its free later. `agreed` compares the driver's books."""
     container, shell = start()
-    destroyed = Destroyed(container, shell)
-    streams = [shell("stream")[1] for _ in range(2)]
-    for number, stream in enumerate(streams):
-        destroyed.free(number, stream)
-    assert shell.status("destroy_pool", destroyed.pool) == 0
-    assert destroyed.counts()
-    assert shell.status("sync_stream", streams[0]) == 0
-    assert destroyed.counts()
-    assert shell.status("sync_stream", streams[1]) == 0
-    assert not destroyed.counts()
-
-
-@pytest.mark.parametrize("end", ["sync", "sync_context", "destroy_context"])
-def test_a_destroyed_pool_counts_what_the_driver_has_of_several_contexts(start, end):
-    """The simulated driver waits for the work of both contexts whichever is waited for; `used` compares its books."""
-    container, shell = start()
-    primary = shell("current")[1]
-    assert shell.status("context", 0) == 0
-    other = shell("current")[1]
-    destroyed = Destroyed(container, shell)
-    destroyed.free(0)
-    assert shell.status("use_context", primary) == 0
-    destroyed.free(1)
-    assert shell.status("destroy_pool", destroyed.pool) == 0
-    assert destroyed.counts()
-    assert shell.status("use_context", other) == 0
-    assert shell.status(*([end, other] if end == "destroy_context" else [end])) == 0
-    assert shell.status("use_context", primary) == shell.status("sync") == 0
-    assert not destroyed.counts()
-
-
-def test_an_idle_pool_that_is_destroyed_is_free_at_once(start):
-    container, shell = start()
-    before = container.agreed()
-    pool = shell("pool", 0)[1]
-    assert shell.status("free_async", shell("from_pool", 400 * MIB, pool)[1]) == 0
+    primary, pool = shell.made("current"), shell.made("pool", 0)
+    places = [(primary, shell.made("stream"))]
+    assert contexts == 1 or shell.status("context", 0) == 0
+    places.append((shell.made("current"), shell.made("stream")))
+    before, things = container.agreed(), [shell.made("from_pool", SIZE, pool) for _ in places]
+    for (home, stream), thing, ms in zip(places, things, (SHORT_MS, LONG_MS), strict=True):
+        assert shell.status("use_context", home) == 0
+        assert shell.status("run_in", ms, stream) == shell.status("free_in", thing, stream) == 0
     assert shell.status("destroy_pool", pool) == 0
-    assert container.agreed() == before
-
-
-@pytest.mark.parametrize("free", ["free", "free_async"])
-def test_each_allocation_of_a_destroyed_pool_counts_until_it_is_freed(start, free):
-    container, shell = start()
-    before, size = container.agreed(), 400 * MIB
-    pool = shell("pool", 0)[1]
-    things = [shell("from_pool", size, pool)[1] for _ in range(2)]
-    assert shell.status("destroy_pool", pool) == 0
-    for left, thing in ((2, things[0]), (1, things[1])):
-        assert container.agreed() == before + left * size
-        assert shell.status(free, thing) == 0
+    assert container.agreed() == before + 2 * SIZE
+    for home, stream in places:
+        assert shell.status("use_context", home) == 0
+        if end == "destroy_context" and home != primary:
+            assert shell.status(end, home) == 0
+        elif end != "destroy_context":
+            assert shell.status(end, *([stream] if end == "sync_stream" else [])) == 0
+        container.agreed()
+    assert shell.status("use_context", primary) == shell.status("sync_context") == 0
     assert container.agreed() == before
 
 
 @pytest.mark.parametrize("free", ["free_async", "free_in"])
-def test_a_refusal_asks_whether_what_a_destroyed_pool_had_is_free(start, free):
+def test_refusal_asks_whether_a_destroyed_pool_is_empty(start, free):
     """Nobody waits, and the stream has long come to the free."""
     container, shell = start()
     size = room(container) // (4 * MIB) * 4 * MIB
-    pool, stream = shell("pool", 0)[1], shell("stream")[1]
-    thing = shell("from_pool", size, pool)[1]
+    pool, stream = shell.made("pool", 0), shell.made("stream")
+    thing = shell.made("from_pool", size, pool)
     assert shell.status("destroy_pool", pool) == 0
     assert shell.status(free, thing, stream) == 0
     assert shell.status("alloc", size) == 0
 
 
-def test_a_stream_that_has_the_handle_of_an_ended_one_is_another(start):
-    container, shell = start(**STEPS)
-    looks, stream = Looks(container, shell), shell("stream")[1]
-    thing = shell("async", 40 * MIB)[1]
-    assert shell.status("async", 10 * MIB) == 0
-    assert shell.status("free_in", thing, stream) == shell.status("end_stream", stream) == 0
-    again = shell("stream")[1]
-    assert shell.status("sync_stream", again) == 0
-    assert looks("sync_stream", again)
-    assert shell.status("sync_context") == 0
-    assert not looks("sync_context")
-
-
-def test_what_is_captured_in_a_threads_own_default_stream_takes_nothing(start):
-    """It is the graph's, whose launch may be refused."""
-    container, shell = start()
-    before = container.agreed()
-    assert shell.status("capture_own", 2 * LIMIT * MIB) == 0
-    assert shell.status("capture_own", 100 * MIB) == 0
-    assert container.agreed() == before
-    assert container.region().devices[0].denied == 0
-
-
-def test_a_pool_that_has_the_handle_of_one_just_destroyed_is_another(start):
-    """The driver may give the handle to another thread before the call that destroys the pool has returned."""
-    container, shell = start(HAMI_SIM_POOL_END_MS="400", **STEPS)
-    before = container.agreed()
-    thing = shell.made("swap_pool", shell("pool", 0)[1], 34 * MIB)
-    assert container.agreed() == before + 64 * MIB
-    assert shell.status("free_async", thing) == shell.status("sync") == 0
-    assert container.agreed() == before
-
-
-def test_a_pool_that_keeps_what_is_freed_counts_when_it_is_destroyed_before_its_stream_has_come_to_the_free(start):
-    """A wait for another stream ends the watch on it, since it would keep that anyway, but not what it has."""
-    container, shell = start()
-    before, other = container.agreed(), shell("stream")[1]
-    pool = shell("pool", 0)[1]
-    assert shell.status("threshold", pool, 2**64 - 1) == 0
-    thing = shell("from_pool", 400 * MIB, pool)[1]
-    assert shell.status("run", LONG_MS) == shell.status("free_async", thing) == 0
-    assert shell.status("sync_stream", other) == shell.status("destroy_pool", pool) == 0
-    assert container.agreed() == before + 400 * MIB
-    assert shell.status("sync") == 0
-    assert container.agreed() == before
-
-
-@pytest.mark.parametrize("destroyed", [False, True], ids=["alive", "destroyed"])
-def test_a_process_may_have_any_number_of_pools(start, destroyed):
-    """Destroyed ones as well: a stream that is at work keeps all of them until it comes to the frees."""
-    container, shell = start()
-    before = container.agreed()
-    assert shell.status("run", LONG_MS) == 0
-    for number in range(1, 301):
-        status, pool = shell("pool", 0)
-        assert status == 0, f"pool {number}"
-        status, thing = shell("from_pool", 2 * MIB, pool)
-        assert status == 0, f"pool {number}"
-        assert not destroyed or shell.status("free_async", thing) == shell.status("destroy_pool", pool) == 0
-    assert shell.status("sync") == 0
-    assert container.agreed() == before + (0 if destroyed else 600 * MIB)
-
-
-def test_a_current_pool_that_is_destroyed_gives_way_to_the_devices_own(start):
-    """At once, although the stream has yet to come to what was freed."""
-    container, shell = start()
-    before, pool = container.agreed(), shell("pool", 0)[1]
-    assert shell.status("set_pool", pool, 0) == 0
-    thing = shell("async", 400 * MIB)[1]
-    assert shell.status("run", LONG_MS) == shell.status("free_async", thing) == 0
-    assert shell.status("destroy_pool", pool) == 0
-    assert shell("from_pool", 2 * MIB, pool)[0] == shell.status("destroy_pool", pool) == INVALID_VALUE
-    assert shell.status("destroy_pool", shell("pool_of", 0)[1]) == INVALID_VALUE
-    assert shell("async", 100 * MIB)[0] == 0
-    assert container.agreed() == before + 500 * MIB
-    assert shell.status("sync") == 0
-    assert container.agreed() == before + 100 * MIB
-
-
 @pytest.mark.parametrize("wait", ["sync", "sync_context"])
 @pytest.mark.parametrize("first", ["wait", "destroy"])
-def test_a_pool_that_the_driver_never_trims_is_over_after_the_wait(start, first, wait):
+def test_pool_the_driver_never_trims_is_over_after_the_wait(start, first, wait):
     """As CUDA's programming guide has it of pools that can be shared."""
     container, shell = start(HAMI_SIM_POOL_SHARED_KEPT="1")
-    before, pool = container.agreed(), shell("pool", 0)[1]
-    thing = shell("from_pool", 400 * MIB, pool)[1]
+    before, pool = container.agreed(), shell.made("pool", 0)
+    thing = shell.made("from_pool", 400 * MIB, pool)
     assert shell.status("run", SHORT_MS) == shell.status("free_async", thing) == 0
     calls = [(wait,), ("destroy_pool", pool)]
     for call in calls if first == "wait" else calls[::-1]:
         assert container.agreed() == before + 400 * MIB
         assert shell.status(*call) == 0
     assert container.agreed() == before
+
+
+def test_capture_in_a_threads_default_stream_takes_nothing(start):
+    """It is the graph's, whose launch may be refused."""
+    container, shell = start()
+    before = container.agreed()
+    assert shell.status("capture_own", 2 * LIMIT * MIB) == shell.status("capture_own", 100 * MIB) == 0
+    assert container.agreed() == before
+    assert container.region().devices[0].denied == 0
+
+
+def test_pool_with_a_handle_just_destroyed_is_another(start):
+    """The driver may give the handle to another thread before the call that destroys the pool has returned."""
+    container, shell = start(HAMI_SIM_POOL_END_MS="400", **STEPS)
+    before = container.agreed()
+    thing = shell.made("swap_pool", shell.made("pool", 0), 34 * MIB)
+    assert container.agreed() == before + 64 * MIB
+    assert shell.status("free_async", thing) == shell.status("sync") == 0
+    assert container.agreed() == before
+
+
+@pytest.mark.parametrize("destroyed", [False, True], ids=["alive", "destroyed"])
+def test_process_may_have_any_number_of_pools(start, destroyed):
+    """Destroyed ones as well: a stream that is at work keeps all of them until it comes to the frees."""
+    container, shell = start()
+    before = container.agreed()
+    assert shell.status("run", LONG_MS) == 0
+    for _ in range(300):
+        pool = shell.made("pool", 0)
+        thing = shell.made("from_pool", 2 * MIB, pool)
+        assert not destroyed or shell.status("free_async", thing) == shell.status("destroy_pool", pool) == 0
+    assert shell.status("sync") == 0
+    assert container.agreed() == before + (0 if destroyed else 600 * MIB)
+
+
+def test_destroyed_current_pool_gives_way_to_the_devices_own(start):
+    """At once, although the stream has yet to come to what was freed."""
+    container, shell = start()
+    before, pool = container.agreed(), shell.made("pool", 0)
+    assert shell.status("set_pool", pool, 0) == 0
+    thing = shell.made("async", 400 * MIB)
+    assert shell.status("run", LONG_MS) == shell.status("free_async", thing) == 0
+    assert shell.status("destroy_pool", pool) == 0
+    assert shell.status("from_pool", 2 * MIB, pool) == shell.status("destroy_pool", pool) == INVALID_VALUE
+    assert shell.status("destroy_pool", shell.made("pool_of", 0)) == INVALID_VALUE
+    assert shell.status("async", 100 * MIB) == 0
+    assert container.agreed() == before + 500 * MIB
+    assert shell.status("sync") == 0
+    assert container.agreed() == before + 100 * MIB
