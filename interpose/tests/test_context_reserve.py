@@ -37,7 +37,7 @@ def charged(container) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("pids", [{}, HOSTS_PIDS, NO_USE, HOSTS_PIDS | NO_USE], ids=str)
-def test_a_context_is_charged_with_what_it_takes(make_container, shells, pids):
+def test_context_is_charged_with_what_it_takes(make_container, shells, pids):
     container = make_container(2000)
     container.variables |= pids
     shells(container)
@@ -45,7 +45,7 @@ def test_a_context_is_charged_with_what_it_takes(make_container, shells, pids):
 
 
 @pytest.mark.parametrize("pids", [{}, HOSTS_PIDS], ids=["own", "hosts"])
-def test_processes_that_start_at_once_are_not_charged_with_each_others(make_container, shells, pids):
+def test_processes_that_start_at_once_pay_their_own(make_container, shells, pids):
     """All of them look at a device on which the others' contexts appear."""
     container = make_container(8 * 420 + 10)
     container.variables |= pids | {"HAMI_SIM_CONTEXT_MS": "300"}
@@ -68,7 +68,7 @@ def start_beside(container, shells, *meanwhile) -> None:
 
 @pytest.mark.parametrize("command", [("free", 0), ("alloc", 500 * MIB)], ids=str)
 @pytest.mark.parametrize("pids", [HOSTS_PIDS, HOSTS_PIDS | NO_USE], ids=["figures", "growth"])
-def test_what_the_container_takes_and_gives_back_meanwhile_is_no_context(started, shells, pids, command):
+def test_what_the_container_does_meanwhile_is_no_context(started, shells, pids, command):
     container, beside = started(4000, variables=pids | SLOW)
     assert beside.status("alloc", 416 * MIB) == 0
     knows(container, 900, guessed=True)
@@ -79,7 +79,7 @@ def test_what_the_container_takes_and_gives_back_meanwhile_is_no_context(started
 @pytest.mark.parametrize(
     ("pids", "least"), [(HOSTS_PIDS, REAL), (HOSTS_PIDS | NO_USE, FLOOR)], ids=["figures", "growth"]
 )
-def test_what_others_give_back_meanwhile_makes_no_context_free(make_container, shells, pids, least):
+def test_what_others_give_back_makes_no_context_free(make_container, shells, pids, least):
     container, others = make_container(4000), make_container(4000)
     container.variables |= pids | SLOW
     beside = shells(others)
@@ -89,7 +89,7 @@ def test_what_others_give_back_meanwhile_makes_no_context_free(make_container, s
 
 
 @pytest.mark.parametrize(("before", "guessed", "after"), [(900, True, 420), (900, False, 900), (300, True, 300)])
-def test_a_guess_is_made_again_and_the_least_is_kept(make_container, shells, before, guessed, after):
+def test_guess_is_made_again_and_the_least_is_kept(make_container, shells, before, guessed, after):
     container = make_container(2000)
     container.variables |= HOSTS_PIDS
     knows(container, before, guessed=guessed)
@@ -97,7 +97,7 @@ def test_a_guess_is_made_again_and_the_least_is_kept(make_container, shells, bef
     assert charged(container) == (after * MIB, after * MIB)
 
 
-def test_who_is_listed_by_its_pid_ends_the_guessing(make_container, shells):
+def test_process_listed_by_its_pid_ends_the_guessing(make_container, shells):
     container = make_container(2000)
     knows(container, 300, guessed=True)
     shells(container)
@@ -108,7 +108,7 @@ def test_who_is_listed_by_its_pid_ends_the_guessing(make_container, shells):
 
 
 @pytest.mark.parametrize("missing", ["nvmlInit_v2", "nvmlDeviceGetHandleByPciBusId_v2"])
-def test_a_context_is_charged_where_nvml_tells_nothing(make_container, shells, missing):
+def test_context_is_charged_where_nvml_tells_nothing(make_container, shells, missing):
     container = make_container(1200)
     with sim.State(container.state) as state:
         state.inject(sim.Fault(missing, 999))

@@ -32,7 +32,7 @@ def test_what_is_counted_is_what_is_in_use(make_container, programs, what):
     assert process.wait() == 0
 
 
-def test_memory_of_another_process_is_known_where_a_context_that_ends_had_some(started, programs, shells):
+def test_opened_memory_is_known_where_an_ending_context_had(started, programs, shells):
     """It counts as long as it is open here, whoever took it."""
     container, taker = started(4000, 4000, variables=SLOW_END)
     things = [taker("alloc", 4 * MIB)[1] for _ in range(2)]

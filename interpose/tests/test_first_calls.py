@@ -13,25 +13,14 @@ MIB = 1 << 20
 ROUNDS = 300
 
 
-@pytest.fixture
-def plugin(programs):
-    return programs("plugin", "-shared", "-fPIC")
-
-
-def test_a_library_that_looks_up_while_it_is_loaded_does_not_stop_another_threads_first_call(
-    make_container, programs, plugin
-):
-    """It holds the loader's lock, which the other needs for each name."""
-    make_container(4000).run(programs("first"), "load", ROUNDS, plugin)
-
-
-def test_a_library_that_makes_a_context_while_it_is_loaded_waits_for_nobody_who_waits_for_the_loader(
-    make_container, programs
-):
-    """Others make contexts and allocate at once: what they hold meanwhile must not depend on the loader's lock."""
-    plugin = programs("plugin", "-shared", "-fPIC", "-DCONTEXT")
+@pytest.mark.parametrize(("how", "rounds", "flags"), [("load", ROUNDS, ()), ("construct", 40, ("-DCONTEXT",))])
+def test_library_that_calls_us_while_loaded_stops_nobody(make_container, programs, how, rounds, flags):
+    """
+    It holds the loader's lock, which other threads need for the name of each function that they look up. So what they
+    hold meanwhile must not be needed for what the library does: it looks a function up, or makes a context.
+    """
     container = make_container(70000)
-    container.run(programs("first"), "construct", 40, plugin)
+    container.run(programs("first"), how, rounds, programs("plugin", "-shared", "-fPIC", *flags))
     assert container.region().devices[0].used_bytes == 0
 
 
@@ -41,7 +30,7 @@ def test_a_library_that_makes_a_context_while_it_is_loaded_waits_for_nobody_who_
 )
 @pytest.mark.here_only("qemu-user's own lock of paths stays locked in a child that meets another thread's")
 @pytest.mark.parametrize("first", ["fork", "start"])
-def test_a_child_made_while_another_thread_makes_its_first_call_uses_cuda(make_container, programs, first):
+def test_child_made_during_another_threads_first_call_works(make_container, programs, first):
     """The other is looking functions up, or at the limits and the region."""
     container = make_container(4000)
     container.run(programs("first"), first, ROUNDS)
@@ -49,7 +38,7 @@ def test_a_child_made_while_another_thread_makes_its_first_call_uses_cuda(make_c
 
 
 @pytest.mark.here_only("pthread_cancel wants libgcc_s, which libc6-arm64-cross does not bring")
-def test_a_thread_that_is_cancelled_in_our_calls_leaves_the_others_at_work(make_container, programs):
+def test_thread_cancelled_in_our_calls_stops_no_other(make_container, programs):
     """Also one that has just begun to read new limits: they come into force."""
     container = make_container(4000)
     process = container.start(programs("first"))

@@ -77,7 +77,7 @@ def test_first_processes_of_one_clock_tick_are_told_apart(make_container, progra
 
 
 @pytest.mark.parametrize("way", ["ends", "is killed"])
-def test_free_memory_is_true_once_a_process_has_been_waited_for(started, shells, way):
+def test_free_memory_is_true_once_a_process_was_waited_for(started, shells, way):
     """Servers decide by their first look whether to start: by cuMemGetInfo and NVML, an old process and a newcomer."""
     container, watching = started(LIMIT)
     before = watching.free_bytes()
@@ -118,7 +118,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize("deed", ["read", "close"])
-def test_a_process_that_opens_or_closes_the_region_stays_known(make_container, deed):
+def test_process_that_closes_the_region_stays_known(make_container, deed):
     """Any close of the file drops the record lock by which others outside see that the process lives."""
     container = make_container(LIMIT)
     holder = container.start(sys.executable, "-c", HOLDER)

@@ -84,18 +84,12 @@ def test_the_table_is_not_empty():
     assert {"cuLaunch", "cuLaunchKernelEx_ptsz", "cuLaunchCooperativeKernel", "cuGraphLaunch"} <= FUNCTIONS.keys()
 
 
-@pytest.mark.parametrize("limit", [0, 4000])
 @pytest.mark.parametrize("state", ["none", "started", "context", "thread"])
-def test_senseless_arguments_get_the_drivers_answer(make_container, programs, state, limit):
-    calls = CALLS if state == "none" else CALLS + HANDLES
-    compare(make_container(limit, limit), programs("negative"), state, calls)
-
-
-@pytest.mark.parametrize("state", ["none", "started", "context", "thread"])
-def test_with_scaled_memory_and_a_core_limit_as_well(make_container, programs, state):
-    """What is wrong is for the driver to say, also where launches are counted and memory may lie in the host."""
-    container = make_container(4000, 4000, physical_mib=2000, cores=30)
-    compare(container, programs("negative"), state, CALLS)
+@pytest.mark.parametrize(("limit", "share", "cores"), [(0, 0, 0), (4000, 4000, 0), (4000, 2000, 30)])
+def test_senseless_arguments_get_the_drivers_answer(make_container, programs, state, limit, share, cores):
+    """Whatever is limited: the device's memory, a part of it in the host, its time."""
+    container = make_container(limit, limit, physical_mib=share, cores=cores)
+    compare(container, programs("negative"), state, CALLS if state == "none" else CALLS + HANDLES)
 
 
 @pytest.mark.parametrize("cores", [0, 30])
@@ -124,7 +118,7 @@ def test_every_error_about_a_card_is_passed_on(make_container, programs, error):
         assert set(compare(container, program, "context", calls, faults)) == {error}
 
 
-def test_a_card_that_is_known_and_gone_is_gone(make_container, programs):
+def test_card_that_is_known_and_gone_is_gone(make_container, programs):
     container, program = make_container(4000, 4000), programs("negative")
     assert NVML_SUCCESS not in compare(container, program, "ended", HANDLES)
     assert GPU_IS_LOST in compare(container, program, "started", HANDLES, lost=True)
