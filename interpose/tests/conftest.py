@@ -421,6 +421,20 @@ def shells(programs: Callable[..., Path]) -> Callable[..., Shell]:
 
 
 @pytest.fixture
+def in_pid_namespace(shells: Callable[..., Shell]) -> Callable[[Container], tuple[int, Shell]]:
+    """Starts a shell as pid 1 of a pid namespace of its own; returns its pid out here, and the shell."""
+    rootless = [] if os.getuid() == 0 else ["--user", "--map-root-user"]
+    inside = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", *rootless]
+
+    def start(container: Container) -> tuple[int, Shell]:
+        shell = shells(container, inside=inside)
+        outside = shell.process.pid
+        return int(Path(f"/proc/{outside}/task/{outside}/children").read_text()), shell
+
+    return start
+
+
+@pytest.fixture
 def started(make_container: Callable[..., Container], shells: Callable[..., Shell]) -> Callable[..., Any]:
     """A container and a shell in it, with its context on this device."""
 

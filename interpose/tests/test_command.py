@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import struct
 import subprocess
 import sys
 import time
@@ -14,11 +13,11 @@ from pathlib import Path
 import hami_gpusim
 import hami_interpose
 import pytest
+from hami_interpose import _region_layout as at
 from hami_interpose import region
 from hami_interpose.limits import DeviceLimit, Limits
 
 ROOT = Path(hami_interpose.__file__).parent.parent
-LIMITS = Limits((DeviceLimit("GPU-1", 1 << 30, 1 << 30),))
 
 
 def call(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -68,55 +67,44 @@ COMPUTE = {
     "turn_timeouts": 9,
     "estimated": 300_000,
 }
-OFFSETS = (
-    '#include "compute_abi.h"\n#include <stdio.h>\n#define AT(part) printf("%zu ", (size_t)HAMI_COMPUTE_OFFSET + '
-    "offsetof(struct hami_compute, devices) + offsetof(struct hami_compute_device, part));\nint main(void) { "
-    + " ".join(f"AT({name})" for name in COMPUTE)
-    + ' printf("%zu", (size_t)HAMI_COMPUTE_OFFSET + offsetof(struct hami_compute, agent_beat)); }'
-)
 
 
-def test_dump_shows_every_figure_of_compute(tmp_path, run_c):
-    content = bytearray(
-        region.initial(Limits((DeviceLimit("GPU-1", 1 << 30, 1 << 30, 30), DeviceLimit("GPU-2", 0, 0))))
-    )
-    *places, agent = map(int, run_c(OFFSETS).split())
-    for at, value in zip(places, COMPUTE.values(), strict=True):
-        struct.pack_into("<Q", content, at, value)
-    struct.pack_into("<Q", content, agent, int(time.time()) - 7)
+def test_dump_shows_every_figure_of_compute(tmp_path):
+    limits = Limits((DeviceLimit("GPU-1", 1 << 30, 1 << 30, 30), DeviceLimit("GPU-2", 0, 0)))
+    content, beat = bytearray(region.initial(limits)), int(time.time()) - 7
+    compute = at.Compute.from_buffer(content, at.COMPUTE_OFFSET)
+    compute.agent_beat = beat
+    for name, value in COMPUTE.items():
+        setattr(compute.devices[0], name, value)
     (tmp_path / "vgpu.cache").write_bytes(content)
     lines = call("dump", tmp_path / "vgpu.cache").stdout.splitlines()
-    at = next(i for i, line in enumerate(lines) if line.startswith("device 0 GPU-1: 0 MiB of 1,024 MiB"))
-    assert [line.strip() for line in lines[at + 1 : at + 4]] == [
+    first = next(i for i, line in enumerate(lines) if line.startswith("device 0 GPU-1: 0 MiB of 1,024 MiB"))
+    assert [line.strip() for line in lines[first + 1 : first + 4]] == [
         "compute: limit 30 %, 61.0 s charged, 300.0 µs of it by estimate",
         "1,234 grants, 678 turns; launches waited 2.5 s in all, 120.0 ms at most",
         "given up: 5 waits for a completion, 9 for a turn",
     ]
-    assert lines[at + 4].startswith("device 1 GPU-2: 0 MiB of no limit")
-    assert lines[at + 5].strip().startswith("compute: no limit")
+    assert lines[first + 4].startswith("device 1 GPU-2: 0 MiB of no limit")
+    assert lines[first + 5].strip().startswith("compute: no limit")
     assert re.search(r"^an agent last looked ([7-9]|\d\d) s ago", "\n".join(lines), re.MULTILINE)
     assert lines[-1] == "no process"
     found = json.loads(call("dump", "--json", tmp_path / "vgpu.cache").stdout)
     assert found["devices"][0]["compute"] == COMPUTE
-    assert found["agent_heartbeat"] == struct.unpack_from("<Q", content, agent)[0]
+    assert found["agent_heartbeat"] == beat
 
 
-def test_dump_shows_what_lies_in_host_memory(make_container, shells):
-    container = make_container(4000, physical_mib=1000)
-    assert shells(container).status("alloc", 1000 << 20) == 0
-    host = container.region().devices[0].oversubscription
-    assert host.used_bytes > 0
-    expected = f"of that in host memory: {host.used_bytes >> 20:,} MiB of 3,000 MiB (peak {host.peak_bytes >> 20:,})"
-    assert expected in call("dump", container.region_path).stdout
-
-
-def test_dump_shows_what_memory_consists_of(started):
-    container, shell = started(4000)
+def test_dump_splits_memory_by_kind_and_place(started):
+    container, shell = started(4000, physical_mib=1000)
     assert shell.status("image", 50 << 20) == 0
-    assert shell.status("alloc", 30 << 20) == 0
-    reserve = container.region().devices[0].context_bytes >> 20
+    assert shell.status("alloc", 1000 << 20) == 0
+    device = container.region().devices[0]
+    host, reserve = device.oversubscription, device.context_bytes >> 20
+    assert host.used_bytes > 0
     text = call("dump", container.region_path).stdout
-    assert f"of that {reserve} MiB in contexts, 50 MiB in code, 30 MiB in buffers\n" in text
+    assert f"of that {reserve} MiB in contexts, 50 MiB in code, 1,000 MiB in buffers\n" in text
+    assert (
+        f"of that in host memory: {host.used_bytes >> 20:,} MiB of 3,000 MiB (peak {host.peak_bytes >> 20:,})" in text
+    )
 
 
 def test_dump_finds_the_region_of_the_container_it_runs_in(make_container, tmp_path):
@@ -130,35 +118,18 @@ def test_dump_finds_the_region_of_the_container_it_runs_in(make_container, tmp_p
     assert missing.stderr.endswith(f"No such file or directory: '{tmp_path}/nothing/region/vgpu.cache'\n")
 
 
-@pytest.mark.parametrize(
-    ("content", "offset", "what"),
-    [
-        (b"short", 5, "this file has 5 bytes"),
-        (bytes(region.REGION_SIZE), 0, "not a region: starts with 0"),
-        (region.initial(LIMITS)[:-1], region.REGION_SIZE - 1, "a region has"),
-        (region.initial(LIMITS) + b"x", region.REGION_SIZE, "more than"),
-        (region.initial(LIMITS).replace(b"HAMIVGPU", b"HAMICORE"), region.BLOCK_OFFSET, "no block of libvgpu.so"),
-    ],
-    ids=["short", "foreign", "truncated", "longer", "no block"],
-)
-def test_dump_names_file_place_and_problem(tmp_path, content, offset, what):
+@pytest.mark.parametrize("pipe", [False, True])
+@pytest.mark.parametrize("arguments", [[], ["--json"]])
+def test_dump_names_file_place_and_problem_in_one_line(tmp_path, arguments, pipe):
     path = tmp_path / "vgpu.cache"
-    path.write_bytes(content)
-    for arguments in ([], ["--json"]):
-        found = call("dump", *arguments, path)
-        assert (found.returncode, found.stdout) == (1, "")
-        assert found.stderr.startswith(f"hami_interpose: {path}: at offset {offset}: ")
-        assert what in found.stderr
-        assert len(found.stderr.splitlines()) == 1
+    os.mkfifo(path) if pipe else path.write_bytes(b"short")
+    found = call("dump", *arguments, path)
+    what = r"0: not a regular file" if pipe else r"5: .*this file has 5 bytes.*"
+    assert (found.returncode, found.stdout) == (1, "")
+    assert re.fullmatch(f"hami_interpose: {path}: at offset {what}\n", found.stderr), found.stderr
 
 
-def test_dump_waits_for_no_pipe(tmp_path):
-    os.mkfifo(tmp_path / "vgpu.cache")
-    found = call("dump", tmp_path / "vgpu.cache")
-    assert (found.returncode, found.stderr.endswith("at offset 0: not a regular file\n")) == (1, True)
-
-
-def test_the_command_line_explains_itself():
+def test_command_line_explains_itself():
     assert "on the node: any container's" in call("dump", "--help").stdout
     assert all(word in call("--help").stdout for word in ("path", "build-id", "dump", "top", "check"))
     assert call("dump", "--bogus").returncode == call("bogus").returncode == call().returncode == 2

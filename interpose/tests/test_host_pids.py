@@ -7,11 +7,10 @@ import struct
 from pathlib import Path
 
 import pytest
+from hami_interpose import _region_layout as at
 from hami_interpose import host_pids, region
 
 MIB = 1 << 20
-SLOTS_IN_USE = 2008896
-INSIDE = ("--pid", "--fork", "--mount-proc", "--kill-child")
 
 
 def start_time(pid: int) -> int:
@@ -32,20 +31,9 @@ def opened():
         file.close()
 
 
-def in_namespace(container, program: Path) -> int:
-    """Starts a shell as pid 1 of a pid namespace of its own and gives it a context. Returns its pid here."""
-    rootless = [] if os.getuid() == 0 else ["--user", "--map-root-user"]
-    process = container.start("unshare", *INSIDE, *rootless, program)
-    assert process.stdout.readline() == "ready\n"
-    process.stdin.write("use 0\n")
-    assert process.stdout.readline().split()[0] == "0"
-    return int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
-
-
-def test_who_has_a_slot_is_told_by_its_lock(make_container, programs, opened):
-    containers = [make_container(4000), make_container(4000)]
-    for container in containers:
-        pid = in_namespace(container, programs("shell"))
+def test_lock_tells_which_process_has_a_slot(make_container, in_pid_namespace, opened):
+    for container in [make_container(4000), make_container(4000)]:
+        pid, _ = in_pid_namespace(container)
         fd = opened(container.region_path)
         assert host_pids.shown(fd) == [host_pids.Shown(0, 1, 0)]
         assert host_pids.claim(fd, 0) == host_pids.Claim(0, 1, start_time(pid))
@@ -54,7 +42,7 @@ def test_who_has_a_slot_is_told_by_its_lock(make_container, programs, opened):
         assert host_pids.shown(fd) == [host_pids.Shown(0, 1, pid)]
 
 
-def test_nobody_has_the_slot_of_a_process_that_is_gone(make_container, shells, opened):
+def test_slot_of_a_process_that_is_gone_has_no_holder(make_container, shells, opened):
     container = make_container(4000)
     one, other = shells(container), shells(container)
     fd = opened(container.region_path)
@@ -66,30 +54,30 @@ def test_nobody_has_the_slot_of_a_process_that_is_gone(make_container, shells, o
     assert container.region().processes[0].pid == pids[1]
 
 
-def test_a_slot_that_says_two_things_is_nobodys(make_container, shells, opened):
+def test_slot_whose_parts_disagree_has_no_holder(make_container, shells, opened):
     container = make_container(4000)
     shells(container)
     fd = opened(container.region_path)
-    os.pwrite(fd, struct.pack("<i", 1), 1856)
+    os.pwrite(fd, struct.pack("<i", 1), at.V1.processes.offset)
     assert host_pids.shown(fd) == [host_pids.Shown(0, 1, 0)]
     assert host_pids.claim(fd, 0) is None
 
 
 @pytest.mark.parametrize("number", [-1, 1024, 1025, 2**31 - 1])
-def test_slots_beyond_the_last_are_not_looked_at(make_container, opened, number):
+def test_number_of_slots_out_of_range_is_bounded(make_container, opened, number):
     container = make_container(4000)
     fd = opened(container.region_path)
-    os.pwrite(fd, struct.pack("<i", number), SLOTS_IN_USE)
+    os.pwrite(fd, struct.pack("<i", number), at.V1.process_num.offset)
     os.pwrite(fd, struct.pack("<i", 7), 1856 + 1023 * 1960)
     assert host_pids.shown(fd) == [host_pids.Shown(1023, 7, 0)]
 
 
-@pytest.mark.parametrize("size", [0, 1856, 1856 + 1960 * 3 + 1, SLOTS_IN_USE + 3, region.REGION_SIZE - 1])
-def test_a_file_that_is_cut_short_meanwhile_is_read_as_far_as_it_goes(make_container, opened, size):
+@pytest.mark.parametrize("size", [0, 1856, 1856 + 1960 * 3 + 1, at.V1.process_num.offset + 3, region.REGION_SIZE - 1])
+def test_file_that_is_cut_short_is_read_as_far_as_it_goes(make_container, opened, size):
     container = make_container(4000)
     fd = opened(container.region_path)
-    os.pwrite(fd, struct.pack("<i", 1024), SLOTS_IN_USE)
-    os.pwrite(fd, struct.pack("<i", 7), 1856)
+    os.pwrite(fd, struct.pack("<i", 1024), at.V1.process_num.offset)
+    os.pwrite(fd, struct.pack("<i", 7), at.V1.processes.offset)
     os.ftruncate(fd, size)
     assert host_pids.shown(fd) == ([host_pids.Shown(0, 7, 0)] if size == region.REGION_SIZE - 1 else [])
     assert host_pids.claim(fd, 1023) is None

@@ -25,21 +25,28 @@ from hami_interpose.limits import DeviceLimit, Limits
 MIB = 1 << 20
 UUID = "GPU-11111111-2222-3333-4444-555555555555"
 LIMITS = Limits((DeviceLimit(UUID, 1000 * MIB, 1000 * MIB, 40),))
-SLOTS_IN_USE = 2008896  # of the v1 layout
 TOP = [sys.executable, "-m", "hami_interpose", "top"]
+FAST = ["--interval", "0.05"]
 RECORD = {"namespace": "team", "pod": "train-0", "container": "main", "name": "ab" * 16}
-FIGURES_OFFSETS = (
-    '#include "compute_abi.h"\n#include <stdio.h>\n#define AT(part) ((size_t)HAMI_COMPUTE_OFFSET + '
-    "offsetof(struct hami_compute, devices) + offsetof(struct hami_compute_device, part))\n"
-    'int main(void) { printf("%zu %zu", AT(charged), AT(waited)); }'
+NAME = "team/train-0/main"
+CHARGED_AT, WAITED_AT = (
+    at.COMPUTE_OFFSET + at.Compute.devices.offset + field.offset
+    for field in (at.ComputeDevice.charged, at.ComputeDevice.waited)
 )
 
 
-def readable(file: int, seconds: float) -> bool:
-    """Whether there is something to read; select(2) takes no descriptor from 1,024 on, which a long run may reach."""
-    poll = select.poll()
-    poll.register(file, select.POLLIN)
-    return bool(poll.poll(seconds * 1000))
+def run_top(*arguments, check=True) -> subprocess.CompletedProcess[str]:
+    command = [*TOP, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=check)
+
+
+def await_(condition, what):
+    """Asks until this holds, for at most a minute; returns what it answered."""
+    deadline = time.monotonic() + 60
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.02)
+    return found
 
 
 def add_record(state, name="pod-uid_main_abababab", record=RECORD, limits=LIMITS):
@@ -51,19 +58,31 @@ def add_record(state, name="pod-uid_main_abababab", record=RECORD, limits=LIMITS
     return folder / "region" / "vgpu.cache"
 
 
-def put(path, offset, content):
+def put(path, offset, layout, *values):
     with path.open("r+b") as file:
         file.seek(offset)
-        file.write(content)
+        file.write(struct.pack(layout, *values))
+
+
+def own_first_slot(path, pid, start):
+    """Writes a process that holds no lock, so that nobody asks whether it lives."""
+    put(path, at.V1.process_num.offset, "<i", 1)
+    put(
+        path,
+        at.BLOCK_OFFSET + at.Block.owners.offset,
+        "<Q",
+        at.SLOT_COUNTED << at.OWNER_STATE_SHIFT | start << 22 | pid,
+    )
 
 
 class Watching:
     """A running `top --json`."""
 
-    def __init__(self, *arguments, environment=None):
-        command = [*TOP, "--json", "--interval", "0.05", *map(str, arguments)]
+    def __init__(self, *arguments):
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
+        self.process = subprocess.Popen(
+            [*TOP, "--json", *FAST, *map(str, arguments)], stdout=pipe, stderr=pipe, text=True
+        )
 
     def __enter__(self):
         return self
@@ -72,215 +91,165 @@ class Watching:
         self.process.kill()
         self.process.communicate()
 
-    def frame(self):
+    def containers(self):
         line = self.process.stdout.readline()
         assert line, self.process.stderr.read()
-        return json.loads(line)
+        return json.loads(line)["containers"]
 
     def until(self, condition):
-        """The first frame for which this holds."""
-        deadline = time.monotonic() + 60
-        while True:
-            frame = self.frame()
-            if condition(frame):
-                return frame
-            assert time.monotonic() < deadline, frame
+        """Reads on until this holds of the containers shown."""
+        await_(lambda: condition(self.containers()), self.containers)
 
+    def until_names(self, *expected):
+        self.until(lambda containers: [one["name"] for one in containers] == list(expected))
 
-def names(frame):
-    return [container["name"] for container in frame["containers"]]
+    def until_error(self, text):
+        self.until(lambda containers: text in (containers[0]["error"] or ""))
 
 
 # ---- figures ----
 
 
-def test_once_shows_a_containers_slice(started):
+def test_once_shows_figures_of_a_container(started):
     container, shell = started(4000, 3000)
     assert shell.status("alloc", 100 * MIB) == 0
     assert shell.status("alloc", 9000 * MIB) == 2
-    reserve = container.region().devices[0].context_bytes
-    done = subprocess.run(
-        [*TOP, "--once", "--interval", "0.05", "--json", "--root", str(container.root)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    [found] = json.loads(done.stdout)["containers"]
+    used = container.region().devices[0].context_bytes + 100 * MIB
+    [found] = json.loads(run_top("--once", *FAST, "--json", "--root", container.root).stdout)["containers"]
     assert found["error"] is None
-    assert [device["used_bytes"] for device in found["devices"]] == [reserve + 100 * MIB, 0]
-    assert [device["limit_bytes"] for device in found["devices"]] == [4000 * MIB, 3000 * MIB]
+    shown = [(device["used_bytes"], device["limit_bytes"], device["denied"]) for device in found["devices"]]
+    assert shown == [(used, 4000 * MIB, 1), (0, 3000 * MIB, 0)]
     assert found["devices"][0]["rates"]["denied"] == 0
-    assert found["devices"][0]["denied"] == 1
     [process] = found["processes"]
     assert (process["pid"], process["seen_pid"]) == (shell.process.pid, shell.process.pid)
     assert process["name"] == Path(shell.process.args[0]).name[:15]
 
 
-def test_shares_are_those_of_the_interval(tmp_path, run_c):
-    charged_at, waited_at = map(int, run_c(FIGURES_OFFSETS).split())
+def test_rates_are_those_of_the_interval(tmp_path):
     path = add_record(tmp_path)
-    put(path, charged_at, struct.pack("<Q", 5 * 10**9))
+    put(path, CHARGED_AT, "<Q", 5 * 10**9)
     with Watching(tmp_path) as top:
-        assert top.frame()["containers"][0]["devices"][0]["rates"] is None
-        top.until(lambda frame: frame["containers"][0]["devices"][0]["rates"])
-        put(path, charged_at, struct.pack("<Q", 5 * 10**9 + 3 * 10**7))
-        put(path, waited_at, struct.pack("<Q", 10**7))
+        assert top.containers()[0]["devices"][0]["rates"] is None
+        top.until(lambda containers: containers[0]["devices"][0]["rates"])
+        put(path, CHARGED_AT, "<Q", 5 * 10**9 + 3 * 10**7)
+        put(path, WAITED_AT, "<Q", 10**7)
         charged = waited = 0.0
         while round(charged) < 3 * 10**7 or round(waited) < 10**7:
-            rates = top.frame()["containers"][0]["devices"][0]["rates"]
+            rates = top.containers()[0]["devices"][0]["rates"]
             charged += rates["compute_percent"] / 100 * rates["seconds"] * 1e9
             waited += rates["waiting_percent"] / 100 * rates["seconds"] * 1e9
         assert (round(charged), round(waited)) == (3 * 10**7, 10**7)
-        put(path, charged_at, struct.pack("<Q", 0))  # as if it began anew: no negative share, and then it goes on
-        top.until(lambda frame: frame["containers"][0]["devices"][0]["rates"] is None)
-        top.until(lambda frame: frame["containers"][0]["devices"][0]["rates"])
+        put(path, CHARGED_AT, "<Q", 0)  # as if it began anew: no negative share, and then it goes on
+        top.until(lambda containers: containers[0]["devices"][0]["rates"] is None)
+        top.until(lambda containers: containers[0]["devices"][0]["rates"])
 
 
-def test_a_process_of_another_pid_namespace_is_found_by_its_own_number(make_container, programs, shells):
+def test_process_of_another_pid_namespace_is_found(make_container, in_pid_namespace):
     container = make_container(4000)
-    rootless = [] if os.getuid() == 0 else ["--user", "--map-root-user"]
-    inside = ["--pid", "--fork", "--mount-proc", "--kill-child", *rootless]
-    process = container.start("unshare", *inside, programs("shell"))
-    assert process.stdout.readline() == "ready\n"
-    process.stdin.write("use 0\n")
-    process.stdin.flush()
-    assert process.stdout.readline().split()[0] == "0"
-    [found] = container.region().processes
-    assert found.pid == 1
+    pid, _ = in_pid_namespace(container)
+    name = Path(f"/proc/{pid}/comm").read_text().strip()
     with Watching(container.region_path) as top:
-        [seen] = top.frame()["containers"][0]["processes"]
-    assert seen["name"] == programs("shell").name[:15]
-    assert [seen["seen_pid"]] == children_of(process.pid)
+        [seen] = top.containers()[0]["processes"]
+    assert (seen["pid"], seen["seen_pid"], seen["name"]) == (1, pid, name)
 
 
-def children_of(pid):
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def test_a_number_that_is_another_program_here_gets_no_name(tmp_path):
+def test_pid_of_another_program_gets_no_name(tmp_path):
     """A region copied from elsewhere: pid 1 of that container is not this machine's."""
-    path = add_record(tmp_path)
-    own_first_slot(path, pid=1, start=2**39)
+    own_first_slot(add_record(tmp_path), pid=1, start=2**39)
     with Watching(tmp_path) as top:
-        [process] = top.frame()["containers"][0]["processes"]
+        [process] = top.containers()[0]["processes"]
     assert (process["pid"], process["name"], process["seen_pid"]) == (1, None, None)
 
 
-def own_first_slot(path, pid, start):
-    """Not locked, so that nobody asks whether the owner lives."""
-    put(path, SLOTS_IN_USE, struct.pack("<i", 1))
-    put(path, at.BLOCK_OFFSET + at.Block.owners.offset, struct.pack("<Q", at.SLOT_COUNTED << 62 | start << 22 | pid))
-
-
-# ---- what may be named ----
+# ---- what may be named, and what it survives ----
 
 
 @pytest.mark.parametrize("part", ["", "containers", "containers/pod-uid_main_abababab"], ids=str)
-def test_an_agents_state_a_folder_of_records_and_a_record_may_be_named(tmp_path, part):
-    add_record(tmp_path)
-    with Watching(tmp_path / part) as top:
-        assert names(top.frame()) == ["team/train-0/main"]
+def test_state_folder_of_records_or_record_may_be_named(tmp_path, part):
+    """A region that is named a second time is shown once; a container without limits is left out."""
+    path = add_record(tmp_path)
+    if part == "containers":
+        add_record(tmp_path, "unlimited").unlink()
+    with Watching(tmp_path / part, path) as top:
+        top.until_names(NAME)
 
 
-def test_a_record_without_cdi_has_its_region_elsewhere(tmp_path):
+def test_record_without_cdi_has_its_region_elsewhere(tmp_path):
     region_path = add_record(tmp_path, record=RECORD | {"serial": True})
     folder = tmp_path / "serial" / RECORD["name"] / "region"
     folder.mkdir(parents=True)
     region_path.rename(folder / "vgpu.cache")
     with Watching(tmp_path) as top:
-        [container] = top.frame()["containers"]
-    assert (container["name"], container["error"]) == ("team/train-0/main", None)
-
-
-def test_containers_without_limits_are_left_out(tmp_path):
-    add_record(tmp_path).unlink()
-    add_record(tmp_path, "other_main_cdcdcdcd", RECORD | {"pod": "other"})
-    with Watching(tmp_path) as top:
-        assert names(top.frame()) == ["team/other/main"]
-
-
-def test_a_region_named_twice_is_shown_once(tmp_path):
-    path = add_record(tmp_path)
-    with Watching(tmp_path, path) as top:
-        assert names(top.frame()) == ["team/train-0/main"]
-
-
-# ---- what it survives ----
+        [container] = top.containers()
+    assert (container["name"], container["error"]) == (NAME, None)
 
 
 def test_containers_come_go_and_break_while_it_watches(tmp_path):
     (tmp_path / "containers").mkdir()
+    late = "team/late/main"
     with Watching(tmp_path) as top:
-        assert top.frame()["containers"] == []
+        top.until_names()
         path = add_record(tmp_path)
-        top.until(lambda frame: names(frame) == ["team/train-0/main"])
+        top.until_names(NAME)
         add_record(tmp_path, "zz", RECORD | {"pod": "late"})
-        top.until(lambda frame: names(frame) == ["team/train-0/main", "team/late/main"])
+        top.until_names(NAME, late)
         os.truncate(path, 4000)
-        broken = top.until(lambda frame: frame["containers"][0]["error"])
-        assert broken["containers"][0]["error"].startswith("at offset 4000: a region has")
-        assert broken["containers"][1]["error"] is None
+        top.until_error("at offset 4000: a region has")
+        assert top.containers()[1]["error"] is None
         path.write_bytes(region.initial(LIMITS))
-        top.until(lambda frame: not frame["containers"][0]["error"])
+        top.until(lambda containers: not containers[0]["error"])
         path.unlink()
         os.mkfifo(path)
-        top.until(lambda frame: frame["containers"][0]["error"] == "at offset 0: not a regular file")
+        top.until_error("at offset 0: not a regular file")
         path.unlink()
         path.symlink_to("/etc/passwd")
-        top.until(lambda frame: "symbolic links" in (frame["containers"][0]["error"] or ""))
+        top.until_error("symbolic links")
         (path.parent.parent / "record.json").write_bytes(b"\xff{")
-        top.until(lambda frame: names(frame) == [str(path.parent.parent), "team/late/main"])
+        top.until_names(str(path.parent.parent), late)
         shutil.rmtree(path.parent.parent)
-        top.until(lambda frame: names(frame) == ["team/late/main"])
+        top.until_names(late)
         shutil.rmtree(tmp_path / "containers")
-        top.until(lambda frame: frame["containers"] == [])
+        top.until_names()
 
 
-def test_a_region_that_is_not_there_yet_is_waited_for(tmp_path):
+def test_region_that_is_not_there_yet_is_waited_for(tmp_path):
     with Watching(tmp_path / "vgpu.cache") as top:
-        assert top.frame()["containers"][0]["error"] == "no such file"
+        top.until_error("no such file")
         (tmp_path / "new").write_bytes(region.initial(LIMITS))
         (tmp_path / "new").rename(tmp_path / "vgpu.cache")
-        top.until(lambda frame: not frame["containers"][0]["error"])
+        top.until(lambda containers: not containers[0]["error"])
 
 
 def test_once_fails_when_something_cannot_be_read(tmp_path):
-    command = [*TOP, "--once", "--interval", "0.05", str(tmp_path / "nothing")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_top("--once", *FAST, tmp_path / "nothing", check=False)
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.rstrip().endswith(f"{tmp_path}/nothing error: no such file")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_without_a_word(tmp_path, number):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, None])
+def test_signal_or_closed_pipe_ends_it_without_a_word(tmp_path, number):
     add_record(tmp_path)
     with Watching(tmp_path) as top:
-        top.frame()
-        top.process.send_signal(number)
+        top.containers()
+        if number is None:
+            top.process.stdout.close()
+            top.process.stdout = None
+        else:
+            top.process.send_signal(number)
         out, err = top.process.communicate(timeout=60)
-        assert (top.process.returncode, err) == (0, "")
-        assert all(json.loads(line) for line in out.splitlines())
+        assert (top.process.returncode, err) == (1 if number is None else 0, "")
+        assert all(json.loads(line) for line in (out or "").splitlines())
 
 
-def test_a_reader_that_has_had_enough_ends_it_without_a_word(tmp_path):
-    add_record(tmp_path)
-    with Watching(tmp_path) as top:
-        top.frame()
-        top.process.stdout.close()
-        assert top.process.wait(timeout=60) == 1
-        assert top.process.stderr.read() == ""
-        top.process.stdout = None
-
-
-def test_plain_lines_when_piped(tmp_path):
+def test_lines_are_plain_when_piped(tmp_path):
     own_first_slot(add_record(tmp_path), pid=77, start=1)
-    top = subprocess.Popen([*TOP, "--interval", "0.05", str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    top = subprocess.Popen([*TOP, *FAST, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     lines = [top.stdout.readline() for _ in range(2)]
     top.terminate()
     top.communicate()
     assert top.returncode == 0
     moment = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
-    rest = rf"team/train-0/main device 0 {UUID} memory 0 of 1,000 MiB compute (-|0 %) of 40 % waiting (-|0 %) refused 0"
+    rest = rf"{NAME} device 0 {UUID} memory 0 of 1,000 MiB compute (-|0 %) of 40 % waiting (-|0 %) refused 0"
     for line in lines:
         assert re.fullmatch(f"{moment} {rest} processes -\n", line), line
 
@@ -297,7 +266,7 @@ class Screen:
         self.before = termios.tcgetattr(self.terminal)
         environment = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLUMNS", "LINES"}}
         self.process = subprocess.Popen(
-            [*wrapper, *TOP, "--interval", "0.05", *map(str, arguments)],
+            [*wrapper, *TOP, *FAST, *map(str, arguments)],
             stdin=self.terminal,
             stdout=self.terminal,
             stderr=subprocess.PIPE,
@@ -320,27 +289,38 @@ class Screen:
     def size(self, columns, lines):
         fcntl.ioctl(self.primary, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
-    def read_until(self, condition):
-        """Reads until this holds of a whole screen; returns the screen's lines as written."""
-        deadline = time.monotonic() + 60
-        while True:
-            frames = self.seen.split("\x1b[H")[1:-1]  # the last may be half written
-            # The terminal itself makes "\\r\\n" of our "\\n".
-            found = [frame.removesuffix("\x1b[J").replace("\x1b[K", "").split("\r\r\n") for frame in frames]
-            for lines in found:
-                if condition(lines):
-                    return lines
-            assert time.monotonic() < deadline, self.seen
-            if readable(self.primary, 1):
-                self.seen += os.read(self.primary, 65536).decode()
+    def read(self):
+        """Reads what the terminal shows now. poll(2) takes every descriptor, unlike select(2)."""
+        poll = select.poll()
+        poll.register(self.primary, select.POLLIN)
+        while poll.poll(0):
+            self.seen += os.read(self.primary, 65536).decode()
+
+    def frames(self):
+        """The screens shown so far, as lists of lines. The terminal makes "\\r\\n" of "\\n"."""
+        self.read()
+        frames = self.seen.split("\x1b[H")[1:-1]  # the last may be half written
+        return [frame.removesuffix("\x1b[J").replace("\x1b[K", "").split("\r\r\n") for frame in frames]
+
+    def until(self, condition=lambda lines: len(lines) > 3):
+        """The first screen of which this holds, without its colours."""
+        lines = await_(lambda: next(filter(condition, self.frames()), None), lambda: self.seen)
+        return [re.sub(r"\x1b\[\d*m", "", line) for line in lines]
+
+    def until_shown(self, text):
+        self.until(lambda lines: any(text in line for line in lines))
+
+    def press(self, key):
+        os.write(self.primary, key)
+
+    def ended(self):
+        self.read()
+        return self.process.poll() is not None
 
     def end(self):
         """Waits for its end, which leaves the terminal as it was."""
-        deadline = time.monotonic() + 60
-        while self.process.poll() is None or readable(self.primary, 0):
-            assert time.monotonic() < deadline, self.seen
-            if readable(self.primary, 0.05):
-                self.seen += os.read(self.primary, 65536).decode()
+        await_(self.ended, lambda: self.seen)
+        self.read()
         assert (self.process.returncode, self.process.stderr.read()) == (0, b"")
         assert self.restored()
 
@@ -348,36 +328,28 @@ class Screen:
         return self.seen.endswith("\x1b[?25h\x1b[?1049l") and termios.tcgetattr(self.terminal) == self.before
 
 
-def shown(lines):
-    return [re.sub(r"\x1b\[\d*m", "", line) for line in lines]
-
-
-def test_a_terminal_is_redrawn_in_place(tmp_path):
-    add_record(tmp_path)
+def test_terminal_is_redrawn_in_place(tmp_path):
+    path = add_record(tmp_path)
     with Screen(tmp_path) as screen:
-        lines = shown(screen.read_until(lambda lines: len(lines) > 3))
+        lines = screen.until()
         assert screen.seen.startswith("\x1b[?1049h\x1b[?25l\x1b[H")
-        assert lines[2:4] == ["team/train-0/main", f"  0 {UUID}"]
+        assert lines[2:4] == [NAME, f"  0 {UUID}"]
         assert re.fullmatch(r" +memory  \[\.+\] +0 of +1,000 MiB  0 refused", lines[4]), lines
         assert re.fullmatch(r" +compute \[\.+\] +(-|0 %) of +40 %  waiting (-|0 %)", lines[5]), lines
         assert "\x1b[1m" in screen.seen
-        path = tmp_path / "containers/pod-uid_main_abababab/region/vgpu.cache"
         os.truncate(path, 10)
-        screen.read_until(lambda lines: any("at offset 10: a region has" in line for line in lines))
-        os.write(screen.primary, b"q")
+        screen.until_shown("at offset 10: a region has")
+        screen.press(b"q")
         screen.end()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_restores_the_terminal(tmp_path, number):
+@pytest.mark.parametrize("ctrl_c", [True, False])
+def test_signal_restores_the_terminal(tmp_path, ctrl_c):
     add_record(tmp_path)
     with Screen(tmp_path) as screen:
-        screen.read_until(lambda lines: len(lines) > 3)
+        screen.until()
         assert termios.tcgetattr(screen.terminal) != screen.before  # no echo meanwhile
-        if number == signal.SIGINT:
-            os.write(screen.primary, b"\x03")  # Ctrl-C, by the terminal
-        else:
-            screen.process.send_signal(number)
+        screen.press(b"\x03") if ctrl_c else screen.process.terminate()
         screen.end()
 
 
@@ -389,36 +361,29 @@ raise SystemExit(child.wait())
 """
 
 
-def state_of(pid):
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def test_it_stops_and_goes_on(tmp_path):
+def test_ctrl_z_stops_it_and_it_goes_on(tmp_path):
     """Only a job of a shell stops: one that nobody could continue does not."""
     add_record(tmp_path)
     with Screen(tmp_path, wrapper=[sys.executable, "-c", SHELL]) as screen:
-        screen.read_until(lambda lines: len(lines) > 3)
-        [child] = children_of(screen.process.pid)
-        os.write(screen.primary, b"\x1a")  # Ctrl-Z
-        deadline = time.monotonic() + 60
-        while state_of(child) != "T":
-            assert time.monotonic() < deadline, state_of(child)
-            time.sleep(0.02)
-        while readable(screen.primary, 0):
-            screen.seen += os.read(screen.primary, 65536).decode()
+        screen.until()
+        shell = screen.process.pid
+        child = Path(f"/proc/{shell}/task/{shell}/children").read_text().strip()
+        screen.press(b"\x1a")
+        await_(lambda: ") T " in Path(f"/proc/{child}/stat").read_text(), lambda: child)
+        screen.read()
         assert screen.restored()
         screen.seen = ""
-        os.kill(child, signal.SIGCONT)
-        screen.read_until(lambda lines: len(lines) > 3)
+        os.kill(int(child), signal.SIGCONT)
+        screen.until()
         assert screen.seen.startswith("\x1b[?1049h")
-        os.write(screen.primary, b"q")
+        screen.press(b"q")
         screen.end()
 
 
 def test_no_color_is_respected(tmp_path):
     os.truncate(add_record(tmp_path), 10)
     with Screen(tmp_path, NO_COLOR="1") as screen:
-        screen.read_until(lambda lines: any("at offset 10" in line for line in lines))
+        screen.until_shown("at offset 10")
         assert re.search(r"\x1b\[\d*m", screen.seen) is None
 
 
@@ -427,45 +392,40 @@ def test_lines_fit_the_window(tmp_path, columns):
     for number in range(12):
         add_record(tmp_path, f"record{number:02}", RECORD | {"pod": f"train-{number}-" + "x" * 50})
     with Screen(tmp_path, columns=columns, lines=15) as screen:
-        lines = shown(screen.read_until(lambda lines: len(lines) > 1))
-        assert len(lines) == 15
+        lines = screen.until()
+        assert (len(lines), lines[-1]) == (15, "47 more lines: make the window taller"[:columns])
         assert max(map(len, lines)) <= columns
-        assert lines[-1] == "47 more lines: make the window taller"[:columns]
         screen.size(columns, 100)
-        lines = shown(screen.read_until(lambda lines: len(lines) > 15))
+        lines = screen.until(lambda lines: len(lines) > 15)
         assert len(lines) == 1 + 12 * 5
         assert max(map(len, lines)) <= columns
-        wide = any("[....." in line for line in lines)
-        assert wide == (columns > 60)
+        assert any("[....." in line for line in lines) == (columns > 60)
 
 
-def test_a_dumb_terminal_gets_plain_lines(tmp_path):
+def test_dumb_terminal_gets_plain_lines(tmp_path):
     add_record(tmp_path)
     with Screen(tmp_path, TERM="dumb") as screen:
-        while screen.seen.count("\n") < 2:
-            screen.seen += os.read(screen.primary, 65536).decode()
+        await_(lambda: screen.read() or screen.seen.count("\n") > 1, lambda: screen.seen)
         assert "\x1b" not in screen.seen
 
 
-def test_what_a_container_writes_moves_no_cursor(tmp_path):
+def test_text_of_a_container_moves_no_cursor(tmp_path):
     path = add_record(tmp_path, record=RECORD | {"pod": "evil\x1b[2J\npod"})
-    put(path, 64, b"GPU-\x1b[31m\r\n\x07\xff\0")
+    put(path, at.V1.uuids.offset, "14s", b"GPU-\x1b[31m\r\n\x07\xff\0")
     with Screen(tmp_path, NO_COLOR="1") as screen:
-        lines = screen.read_until(lambda lines: len(lines) > 3)
-        assert lines[2:4] == ["team/evil?[2J?pod/main", "  0 GPU-?[31m????"]
-    done = subprocess.run([*TOP, "--once", "--interval", "0.05", str(tmp_path)], capture_output=True, check=True)
-    assert b"\x1b" not in done.stdout
-    done = subprocess.run([sys.executable, "-m", "hami_interpose", "dump", path], capture_output=True, check=True)
-    assert b"\x1b" not in done.stdout
+        assert screen.until()[2:4] == ["team/evil?[2J?pod/main", "  0 GPU-?[31m????"]
+        assert "\x1b[31m" not in screen.seen
+    for tool in (["top", "--once", *FAST, tmp_path], ["dump", path]):
+        command = [*TOP[:-1], *map(str, tool)]
+        assert b"\x1b" not in subprocess.run(command, capture_output=True, check=True).stdout
 
 
 # ---- the command line ----
 
 
-def test_the_command_line_explains_itself():
-    done = subprocess.run([*TOP, "--help"], capture_output=True, text=True, check=True)
-    assert "python -m hami_interpose top /var/lib/hami" in done.stdout
+def test_top_explains_itself_and_refuses_bad_intervals():
+    assert "python -m hami_interpose top /var/lib/hami" in run_top("--help").stdout
     for wrong in ("0", "-1", "x", "nan", "1e9"):
-        done = subprocess.run([*TOP, "--interval", wrong], capture_output=True, text=True, check=False)
+        done = run_top("--interval", wrong, check=False)
         assert done.returncode == 2
         assert "--interval" in done.stderr
