@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+
 MIB = 1 << 20
 LIMIT = 3000
 SCENARIO = [
@@ -21,43 +23,36 @@ SCENARIO = [
 ]
 
 
-def check_survivor(container, survivor, reserve: int, when: str) -> None:
+SHARE = 1000  # MiB of the limit that lie on the device, where memory is scaled
+SCALED = ["use 0", f"alloc {SHARE * MIB}", f"managed {700 * MIB}", "free 0", f"alloc {300 * MIB}"]
+
+
+def check_survivor(container, survivor, reserve: int, when: str, share: int | None = None) -> None:
     """The survivor gets all that the dead had, in less than a second of its own, and the readers agree."""
     assert container.region().devices[0].used_bytes == reserve, when
-    room = (LIMIT * MIB - reserve) // (2 * MIB) * 2 * MIB
+    room = (LIMIT - share) * MIB if share else (LIMIT * MIB - reserve) // (2 * MIB) * 2 * MIB
     status, thing = survivor("timed", "alloc", room)
     assert status == 0, when
     assert survivor("took")[0] < 1000, when
     found = container.region()
-    assert found.devices[0].used_bytes == reserve + room, when
+    device = found.devices[0]
+    assert (device.oversubscription.used_bytes if share else device.used_bytes - reserve) == room, when
     assert [process.pid for process in found.processes] == [survivor.process.pid], when
     assert survivor.status("free", thing) == 0
 
 
-def test_killed_at_every_store(started, killed_at_each_store):
-    container, survivor = started(LIMIT)
-    reserve = container.region().devices[0].used_bytes
-    for point, _ in enumerate(killed_at_each_store(container, *SCENARIO, least=20), 1):
-        check_survivor(container, survivor, reserve, f"killed at point {point}")
-
-
-def test_killed_at_every_store_for_host_memory(started, killed_at_each_store):
-    """Where memory is scaled, what lies in the host has a counter of its own."""
-    share = 1000
+@pytest.mark.parametrize(
+    ("share", "scenario", "least"), [(None, SCENARIO, 20), (SHARE, SCALED, 15)], ids=["device", "host"]
+)
+def test_killed_at_every_store_leaves_nothing(started, killed_at_each_store, share, scenario, least):
+    """Where memory is scaled, memory in the host has a counter of its own."""
     container, survivor = started(LIMIT, physical_mib=share)
     reserve = container.region().devices[0].used_bytes
-    scenario = ["use 0", f"alloc {share * MIB}", f"managed {700 * MIB}", "free 0", f"alloc {300 * MIB}"]
-    for point, _ in enumerate(killed_at_each_store(container, *scenario, least=15), 1):
-        when = f"killed at point {point}"
-        assert container.region().devices[0].used_bytes == reserve, when
-        status, thing = survivor("timed", "alloc", (LIMIT - share) * MIB)
-        assert status == 0, when
-        assert survivor("took")[0] < 1000, when
-        assert container.region().devices[0].oversubscription.used_bytes == (LIMIT - share) * MIB, when
-        assert survivor.status("free", thing) == 0
+    for point, _ in enumerate(killed_at_each_store(container, *scenario, least=least), 1):
+        check_survivor(container, survivor, reserve, f"killed at point {point}", share)
 
 
-def test_its_cleaner_killed_at_every_store(started, killed_at_each_store):
+def test_cleaner_killed_at_every_store_leaves_nothing(started, killed_at_each_store):
     """The next process cleans up when it lists processes; it is killed at that, and another takes over."""
     container, survivor = started(LIMIT)
     reserve, cleaning = container.region().devices[0].used_bytes, 0
@@ -72,7 +67,7 @@ def test_its_cleaner_killed_at_every_store(started, killed_at_each_store):
     assert cleaning > 9
 
 
-def test_launches_of_the_dead_outlive_their_cleaner(make_container, shells, killed_at_each_store):
+def test_launches_of_the_dead_outlive_a_killed_cleaner(make_container, shells, killed_at_each_store):
     container = make_container(LIMIT)
     survivor, launched = shells(container), 0
 
@@ -92,7 +87,7 @@ def test_launches_of_the_dead_outlive_their_cleaner(make_container, shells, kill
         launched = found.launches  # those of a cleaner who was killed before it could say so may count twice
 
 
-def test_a_release_has_no_such_points(make_container, programs):
+def test_release_build_has_no_kill_points(make_container, programs):
     container = make_container(LIMIT)
     container.variables["HAMI_FAULT_AT"] = "1"
     done = subprocess.run(
