@@ -1,4 +1,4 @@
-/* What the fuzz targets share: promises, and files to put hostile bytes in. */
+/* For all fuzz targets: the check of a promise, and files for hostile bytes. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
         }                                                                                                              \
     } while (0)
 
-/* A file of this process alone, in the folder HAMI_FUZZ_DIR; goes with its folder. Returns its descriptor. */
+/* Makes a file for this process in the folder HAMI_FUZZ_DIR, which the test removes. Returns its descriptor. */
 __attribute__((unused)) static int scratch_file(char *path, size_t size) {
     const char *folder = getenv("HAMI_FUZZ_DIR");
     int length = snprintf(path, size, "%s/scratch-%d-XXXXXX", folder == NULL ? "." : folder, (int)getpid());

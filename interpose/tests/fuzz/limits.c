@@ -1,6 +1,6 @@
 /*
- * The limits file, as bytes from anybody. What is accepted is canonical: written anew from the values it comes to the
- * same bytes, so no number can have wrapped and nothing can have been skipped. What is refused denies, and says why.
+ * The limits file with hostile bytes. An accepted file is canonical: its values, written again, give the same bytes, so
+ * no number has wrapped and no byte was skipped. A refused file denies all memory and names the reason.
  */
 #include "../../src/ledger/limits.c"
 
@@ -18,7 +18,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     return 0;
 }
 
-/* Between the bounds that the format has, whatever they came from. */
+/* All values are within the bounds of the format. */
 static void bounded(const struct hami_limits *limits) {
     PROMISE(limits->device_count >= 1 && limits->device_count <= HAMI_DEVICES);
     PROMISE(limits->mode <= HAMI_MODE_ENFORCE && limits->core_policy <= HAMI_CORE_DISABLE && limits->priority <= 9);

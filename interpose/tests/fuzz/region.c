@@ -1,10 +1,11 @@
 /*
- * The region, as a file from anybody: another size, damaged anywhere, or not a file at all. What is refused stays as it
- * was; what is accepted has the headers of the layout, and whatever stands behind them, work on it stays inside the
- * mapping (pages that nobody may touch lie on both sides), ends, and counts right from where it found the counters.
+ * The region as a hostile file: of another size, damaged anywhere, or not a regular file. A refused file stays as it
+ * was. An accepted file has the headers of the layout. Whatever the rest holds, work on it stays inside the mapping,
+ * ends, and counts right from the counters that it found. Guard pages on both sides of the mapping catch accesses
+ * outside.
  *
- * An input is a kind of file, then damages to the content of hami_interpose.region.initial(), which HAMI_FUZZ_REGION
- * names, then what is done with it.
+ * An input is a kind of file, then damages to the content of hami_interpose.region.initial() (the file
+ * HAMI_FUZZ_REGION), then calls of the ledger.
  */
 #include <sys/mman.h>
 
@@ -16,15 +17,11 @@ static int guarded_munmap(void *at, size_t size);
 #undef mmap
 #undef munmap
 
-#include "fuzz.h"
 #include "compute/compute.h"
-#include "ledger/state.h"
-#include "doors/hook.h"
-#include "memory/memory.h"
-#include "memory/shared.h"
+#include "fuzz.h"
 #include "parts.h"
 
-enum { GUARD = 1 << 16, PAGE = 4096, PAGES = HAMI_REGION_SIZE / PAGE };
+enum { GUARD = 1 << 16, PAGE = 4096, PAGES = HAMI_REGION_SIZE / PAGE, HEADERS = 3 * 8 };
 _Static_assert(HAMI_REGION_SIZE % PAGE == 0, "the mapping ends where its last page does");
 
 static const struct hami_limits limits = {.mode = HAMI_MODE_ENFORCE, .device_count = 1};
@@ -34,61 +31,8 @@ static char path[4096];
 static int file = -1;
 static unsigned mapped;
 
-/* As parts.c, without the parts that this program does not link. */
-const struct hami_parts hami_parts = {
-    .swept = {hami_checkpoint_look_all},
-    .process_gone = {hami_compute_forget},
-};
-
-/* The driver, which says of every process that it is in that state, or from 6 on that it knows none. */
-static int32_t driver_state;
-
-static int32_t get_state(int32_t pid, int32_t *state) {
-    (void)pid;
-    *state = driver_state;
-    return driver_state < 6 ? 0 : 1;
-}
-
-void *hami_named_function_there(const struct hami_named *named) {
-    (void)named;
-    return (void *)get_state;
-}
-
-/* Shares are this process's: of the region at hand. */
-static struct hami_region_view *current;
-_Atomic(struct hami_region_view *) hami_state_region_now;
-_Atomic(const struct hami_limits *) hami_state_limits_now = &limits;
-
-struct hami_region_view *hami_state_claimed_region(enum hami_reason *why) {
-    (void)why;
-    return current;
-}
-
-/* As charge.c does under a limit that leaves room for whatever can be counted. */
-uint64_t hami_charge_limit(const struct hami_limits *limits, int device) {
-    (void)limits;
-    (void)device;
-    return HAMI_UNLIMITED;
-}
-
-bool hami_charge_attempt(struct hami_region_view *view, int device, uint64_t bytes, hami_attempt *attempt, void *of) {
-    (void)device;
-    (void)bytes;
-    return attempt(view, of) == 0;
-}
-
-bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes) {
-    uint64_t pages = bytes >> HAMI_PAGE_SHIFT;
-    if (!hami_region_charge(current, (unsigned)charge->device, pages, HAMI_UNLIMITED, HAMI_COLUMN_DATA)) {
-        return false;
-    }
-    charge->pages += pages;
-    return true;
-}
-
-void hami_charge_give_back(const struct hami_charge *charge, enum hami_column column) {
-    hami_region_release(current, (unsigned)charge->device, charge->pages, column);
-}
+/* Of the parts above the ledger this program links one. */
+const struct hami_parts hami_parts = {.process_gone = {hami_compute_forget}};
 
 static void *guarded_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset) {
     PROMISE(at == NULL && size == HAMI_REGION_SIZE && offset == 0);
@@ -139,27 +83,18 @@ static uint64_t number(struct input *in, unsigned bytes) {
     return found;
 }
 
-/* Numbers at which arithmetic turns, and those that say who lives. */
+/* Numbers at which arithmetic turns, then owner words: claimed and counted by this process, counted by its parent. */
 static uint64_t value(struct input *in) {
-    const uint64_t known[] = {0,
-                              1,
-                              2,
-                              3,
-                              HAMI_PAGES_MAX,
-                              HAMI_PAGES_MAX + 1,
-                              UINT64_MAX,
-                              INT64_MAX,
-                              INT64_MIN,
-                              UINT32_MAX,
-                              INT32_MAX,
-                              HAMI_PROCESSES,
-                              0x3fffff,
-                              1 << 22,
-                              hami_process_self(),
-                              hami_process_self() | UINT64_C(1) << HAMI_OWNER_STATE_SHIFT,
-                              (uint64_t)getppid() | UINT64_C(2) << HAMI_OWNER_STATE_SHIFT};
+    static const uint64_t few[] = {0, 1, 2, 3, HAMI_PAGES_MAX, HAMI_PAGES_MAX + 1, UINT64_MAX};
+    static const uint64_t more[] = {INT64_MAX, 1ull << 63, UINT32_MAX, INT32_MAX, HAMI_PROCESSES, 0x3fffff, 1 << 22};
+    const uint64_t self = hami_process_self(), state = UINT64_C(1) << HAMI_OWNER_STATE_SHIFT;
+    const uint64_t owners[] = {self, self | state, (uint64_t)getppid() | 2 * state};
+    enum { FEW = 7, MORE = FEW + 7, ALL = MORE + 3 };
     unsigned which = byte(in);
-    return which < sizeof known / sizeof known[0] ? known[which] : number(in, 8);
+    return which < FEW    ? few[which]
+           : which < MORE ? more[which - FEW]
+           : which < ALL  ? owners[which - MORE]
+                          : number(in, 8);
 }
 
 static void damage(uint64_t at, const void *bytes, size_t size) {
@@ -177,32 +112,19 @@ static unsigned slot_of(struct input *in) {
 #define BLOCK(field) (HAMI_BLOCK_OFFSET + offsetof(struct hami_block, field))
 #define COMPUTE(field) (HAMI_COMPUTE_OFFSET + offsetof(struct hami_compute, field))
 
+/* The words of the three headers, then the number of slots. */
+static uint64_t word_at(unsigned which) {
+    const uint64_t headers[] = {0, HAMI_BLOCK_OFFSET, HAMI_COMPUTE_OFFSET};
+    return which < HEADERS ? headers[which / 8] + which % 8 * 4 : offsetof(struct hami_v1, process_num);
+}
+
 static void damage_once(struct input *in) {
-    static const uint32_t words[] = {0,
-                                     4,
-                                     8,
-                                     BLOCK(magic),
-                                     BLOCK(magic) + 4,
-                                     BLOCK(version),
-                                     BLOCK(size),
-                                     BLOCK(header_size),
-                                     BLOCK(device_size),
-                                     BLOCK(slot_size),
-                                     BLOCK(device_count),
-                                     COMPUTE(magic),
-                                     COMPUTE(magic) + 4,
-                                     COMPUTE(version),
-                                     COMPUTE(size),
-                                     COMPUTE(header_size),
-                                     COMPUTE(device_size),
-                                     COMPUTE(process_size),
-                                     offsetof(struct hami_v1, process_num)};
     enum { WORD, ANYWHERE, OWNER, HELD, SLOT, OUT, CORES, SHARE, SHARES_USED, SWEPT, KINDS };
     uint64_t at = 0;
     size_t size = 8;
     switch (byte(in) % KINDS) {
     case WORD:
-        at = words[byte(in) % (sizeof words / sizeof words[0])];
+        at = word_at(byte(in) % (HEADERS + 1));
         size = 4;
         break;
     case ANYWHERE:
@@ -267,7 +189,7 @@ static void unchanged(uint64_t size) {
     }
 }
 
-/* The headers but for the minor version and the number of devices, which are for readers. */
+/* The minor version and the number of devices are for readers: the library does not check them. */
 static bool headers_whole(void) {
     return memcmp(content, fresh, 8) == 0 &&
            memcmp(content + HAMI_BLOCK_OFFSET, fresh + HAMI_BLOCK_OFFSET, offsetof(struct hami_block, device_count)) ==
@@ -290,38 +212,38 @@ static void charge(struct hami_region_view *view, struct input *in, unsigned dev
     PROMISE(done || pages > HAMI_PAGES_MAX || used + pages > limit || before + pages > HAMI_PAGES_MAX);
 }
 
-static void share(struct hami_region_view *view, struct input *in, unsigned device) {
-    uint64_t identity = value(in) % 4, pages = value(in), before = own(view, device % HAMI_DEVICES);
-    struct hami_charge taken = {(int)(device % HAMI_DEVICES), 0};
-    hami_share adopted = -1, exported = -1;
-    (void)hami_shared_take_up(identity, 0, &adopted);
-    if (adopted < 0) {
-        (void)hami_shared_adopt(identity, taken.device, pages, &adopted);
+/* Joins a share that is there, grows it and leaves it; then exports one. */
+static void share(struct hami_region_view *view, struct input *in) {
+    struct hami_region *r = view->region;
+    uint64_t identity = value(in), pages = value(in) % HAMI_PAGES_MAX;
+    for (unsigned i = 0, count = hami_ledger_shares(r); i < count; i++) {
+        if (hami_ledger_share_is(r, i, identity)) {
+            hami_ledger_share_hold(r, i, view->slot, true);
+            PROMISE(hami_ledger_share_device(r, i) < HAMI_DEVICES);
+            hami_ledger_share_raise(r, i, pages);
+            hami_ledger_share_hold(r, i, view->slot, false);
+        }
     }
-    if (hami_charge_grow(&taken, (pages % HAMI_PAGES_MAX) << HAMI_PAGE_SHIFT)) {
-        exported = hami_shared_export(value(in), &taken);
+    int made = hami_ledger_share_claim(r, view->slot);
+    PROMISE(made < HAMI_SHARES);
+    if (made >= 0) {
+        hami_ledger_share_make(r, (unsigned)made, view->slot, identity, 0, pages);
+        PROMISE(hami_ledger_share_is(r, (unsigned)made, identity) || identity == 0);
+        hami_ledger_share_resize(r, (unsigned)made, value(in) % HAMI_PAGES_MAX);
+        hami_ledger_share_hold(r, (unsigned)made, view->slot, false);
     }
-    if (adopted >= 0) {
-        (void)hami_shared_grow(adopted, value(in));
-        hami_shared_close(adopted);
-    }
-    if (exported >= 0) {
-        hami_shared_resize(exported, &taken, value(in) % HAMI_PAGES_MAX);
-        hami_shared_let_go(exported, &taken);
-    } else {
-        hami_charge_give_back(&taken, HAMI_COLUMN_DATA);
-    }
-    PROMISE(own(view, device % HAMI_DEVICES) == before);
 }
 
-/* Brings one slot to what the driver says. */
+/* Takes one slot from state to state, as its owner is suspended and resumed. */
 static void suspend(struct hami_region_view *view, struct input *in) {
-    _Atomic uint64_t *owner = &view->region->block.owners[byte(in) % 4];
-    uint64_t before = *owner;
-    driver_state = (int32_t)byte(in) % 8;
-    hami_checkpoint_look(view, (unsigned)(owner - view->region->block.owners));
-    PROMISE(hami_ledger_who(*owner) == hami_ledger_who(before));
-    PROMISE(driver_state <= 3 || *owner == before);
+    unsigned slot = byte(in) % 4;
+    _Atomic uint64_t *owner = &view->region->block.owners[slot];
+    uint64_t before = *owner, who = hami_ledger_who(before), most[HAMI_DEVICES] = {value(in)};
+    (void)hami_ledger_turn(view->region, slot, who, HAMI_SLOT_COUNTED, HAMI_SLOT_MOVING);
+    (void)hami_ledger_turn(view->region, slot, who, HAMI_SLOT_MOVING, HAMI_SLOT_SUSPENDED);
+    unsigned device = hami_ledger_resume(view->region, slot, who, most);
+    PROMISE(device <= HAMI_DEVICES && hami_ledger_who(*owner) == who);
+    PROMISE(device == HAMI_DEVICES || hami_ledger_state(*owner) == HAMI_SLOT_SUSPENDED);
     *owner = before;
 }
 
@@ -341,7 +263,6 @@ static void claim(struct hami_region_view *view) {
 
 static void use(struct hami_region_view *view, struct input *in) {
     enum { CHARGE, RELEASE, SWEEP, REFUSED, CHILD, SHARE, SUSPEND, KINDS, MOST = 12 };
-    current = view;
     claim(view);
     for (unsigned i = 0; i < MOST && in->at < in->end && view->has_slot; i++) {
         unsigned kind = byte(in), device = kind / 8 % HAMI_COUNTERS;
@@ -357,7 +278,7 @@ static void use(struct hami_region_view *view, struct input *in) {
             break;
         case SHARE:
             (void)hami_region_sweep(view);
-            share(view, in, device);
+            share(view, in);
             break;
         case SUSPEND:
             suspend(view, in);
@@ -367,7 +288,6 @@ static void use(struct hami_region_view *view, struct input *in) {
             break;
         default:
             hami_region_after_fork(view);
-            hami_shared_after_fork();
             claim(view);
         }
         PROMISE(hami_ledger_sum(view->region, device) >= hami_region_slot_used(view, view->slot, device));
@@ -376,7 +296,7 @@ static void use(struct hami_region_view *view, struct input *in) {
 
 /* ---- one run ---- */
 
-/* Something that is no file, where the file should be. */
+/* A link, folder, pipe or nothing where the file should be is refused. */
 static void refuse_other(unsigned kind) {
     enum { LINK, FOLDER, PIPE, NOTHING };
     char other[4128];
@@ -405,12 +325,11 @@ static void attach(struct input *in, uint64_t size) {
     use(&view, in);
     PROMISE(lseek(file, 0, SEEK_END) == (off_t)size);
     hami_region_after_fork(&view);
-    hami_shared_after_fork();
     (void)guarded_munmap(view.region, HAMI_REGION_SIZE);
     (void)close(view.file);
 }
 
-/* Moves when something is left open. */
+/* The number of the next descriptor. It changes if one is left open. */
 static int next_descriptor(void) {
     int next = dup(file);
     (void)close(next);
