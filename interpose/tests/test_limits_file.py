@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,26 +69,22 @@ def values(limits: Limits) -> str:
 
 
 @pytest.mark.parametrize("path", sorted((SAMPLES / "good").iterdir()), ids=lambda path: path.name)
-def test_good_samples_are_read_alike_and_written_back(reader, path):
+def test_good_sample_is_read_alike_and_written_back(reader, path):
     content = path.read_bytes()
     limits = decode(content)
     assert encode(limits) == content
     assert reader.read(content) == values(limits)
 
 
-@pytest.mark.parametrize("path", sorted((SAMPLES / "bad").iterdir()), ids=lambda path: path.name)
-def test_bad_samples_are_refused_by_both(reader, path):
-    content = path.read_bytes()
-    with pytest.raises(LimitsError, match="limits"):
-        decode(content)
-    assert reader.read(content).startswith(f"{BAD_LIMITS} ")
+BAD = {path.name: path.read_bytes() for path in sorted((SAMPLES / "bad").iterdir())}
+BAD["too long"] = b"hami-limits 1\n" + b"x" * 65536
 
 
-def test_a_file_beyond_the_largest_size_is_refused_by_both(reader):
-    content = b"hami-limits 1\n" + b"x" * 65536
-    with pytest.raises(LimitsError, match="65536"):
-        decode(content)
-    assert reader.read(content).startswith(f"{BAD_LIMITS} ")
+@pytest.mark.parametrize("name", BAD)
+def test_bad_sample_is_refused_by_both(reader, name):
+    with pytest.raises(LimitsError, match="65536" if name == "too long" else "limits"):
+        decode(BAD[name])
+    assert reader.read(BAD[name]).startswith(f"{BAD_LIMITS} ")
 
 
 U64 = st.integers(0, 2**64 - 1)
@@ -106,7 +103,7 @@ FUZZ = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCh
 
 @FUZZ
 @given(limits=LIMITS)
-def test_what_is_written_is_read_alike(reader, limits):
+def test_written_limits_are_read_alike(reader, limits):
     content = encode(limits)
     assert decode(content) == limits
     assert reader.read(content) == values(limits)
@@ -114,7 +111,7 @@ def test_what_is_written_is_read_alike(reader, limits):
 
 @FUZZ
 @given(limits=LIMITS, data=st.data())
-def test_damaged_files_are_judged_alike(reader, limits, data):
+def test_damaged_file_is_judged_alike(reader, limits, data):
     content = bytearray(encode(limits))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(content)))
@@ -136,21 +133,22 @@ def test_damaged_files_are_judged_alike(reader, limits, data):
     assert found == expected if expected is not None else found.startswith(f"{BAD_LIMITS} ")
 
 
-@pytest.mark.parametrize(
-    ("limits", "line"),
-    [
-        (Limits(()), 6),
-        (Limits((DeviceLimit("GPU-1", -1, 0),)), 6),
-        (Limits((DeviceLimit("GPU-1", 2**64, 0),)), 6),
-        (Limits((DeviceLimit("GPU 1", 1, 1),)), 6),
-        (Limits((DeviceLimit("GPU-1", 1, 1), DeviceLimit("GPU-1", 1, 1))), 7),
-        (Limits((DeviceLimit("GPU-1", 1, 1, 101),)), 6),
-        (Limits((DeviceLimit("GPU-1", 1, 1),), generation=-1), 2),
-        (Limits((DeviceLimit("GPU-1", 1, 1),), priority=10), 5),
-    ],
-    ids=str,
-)
-def test_the_writer_names_what_it_cannot_write(limits, line):
+GOOD = DeviceLimit("GPU-1", 1, 1)
+UNWRITABLE = [
+    (Limits(devices), 6)
+    for devices in (
+        (),
+        (replace(GOOD, memory_bytes=-1),),
+        (replace(GOOD, memory_bytes=2**64),),
+        (replace(GOOD, uuid="GPU 1"),),
+        (replace(GOOD, cores=101),),
+    )
+]
+UNWRITABLE += [(Limits((GOOD, GOOD)), 7), (Limits((GOOD,), generation=-1), 2), (Limits((GOOD,), priority=10), 5)]
+
+
+@pytest.mark.parametrize(("limits", "line"), UNWRITABLE, ids=str)
+def test_writer_names_the_line_it_cannot_write(limits, line):
     with pytest.raises(LimitsError) as caught:
         encode(limits)
     assert caught.value.line == line

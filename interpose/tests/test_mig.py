@@ -1,9 +1,8 @@
-"""Limits on MIG devices: what a container may take of each it has, and what NVML and the tools tell about them."""
+"""Limits on MIG devices: what a container may take of each it has, and what NVML tells about them."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -49,12 +48,19 @@ def parts(gpus, partition):
 
 
 @pytest.fixture
+def cards(gpus):
+    """UUIDs of the cards."""
+    with sim.State(gpus) as books:
+        return [device.uuid for device in books.devices]
+
+
+@pytest.fixture
 def on(make_container, shells):
     """Starts a shell of a container on one MIG device."""
 
     def start(container, uuid, **arguments):
-        return shells(replace(container, variables={**container.variables, "CUDA_VISIBLE_DEVICES": uuid},
-                              processes=container.processes), **arguments)  # fmt: skip
+        variables = container.variables | {"CUDA_VISIBLE_DEVICES": uuid}
+        return shells(replace(container, variables=variables, processes=container.processes), **arguments)
 
     return start
 
@@ -70,25 +76,17 @@ def used_mib(state):
 
 def fills(shell, mib):
     """So much fits and not 2 MiB more; what was taken stays."""
-    return (shell.status("alloc", (mib + 2) * MIB), shell.status("alloc", mib * MIB), shell.status("alloc", MIB)) == (
-        OUT_OF_MEMORY, 0, OUT_OF_MEMORY,
-    )  # fmt: skip
+    return [shell.status("alloc", size * MIB) for size in (mib + 2, mib, 1)] == [OUT_OF_MEMORY, 0, OUT_OF_MEMORY]
 
 
-def test_the_last_size_that_fits_and_the_first_that_does_not(make_container, parts, on, gpus):
-    container = make_container(4000, uuids=parts)
-    shell = on(container, parts[0])
-    assert shell("info") == [0, (4000 - CONTEXT) * MIB, 4000 * MIB]
-    assert shell("total", 0) == [0, 4000 * MIB]
-    assert fills(shell, 4000 - CONTEXT)
-    assert shell("info") == [0, 0, 4000 * MIB]
-    assert used_mib(gpus) == {parts[0]: 4000, parts[1]: 0, parts[2]: 0}
-
-
-def test_a_limit_beyond_the_device_shows_and_gives_the_device(make_container, parts, on):
-    shell = on(make_container(20_000, uuids=parts), parts[0])
-    assert shell("info") == [0, (SMALL_MIB - CONTEXT) * MIB, SMALL_MIB * MIB]
-    assert fills(shell, SMALL_MIB - CONTEXT)
+@pytest.mark.parametrize(("limit", "shown"), [(4000, 4000), (20_000, SMALL_MIB)], ids=["below", "beyond"])
+def test_limit_is_shown_and_filled_up_to_the_device(make_container, parts, on, gpus, limit, shown):
+    shell = on(make_container(limit, uuids=parts), parts[0])
+    assert shell("info") == [0, (shown - CONTEXT) * MIB, shown * MIB]
+    assert shell("total", 0) == [0, shown * MIB]
+    assert fills(shell, shown - CONTEXT)
+    assert shell("info") == [0, 0, shown * MIB]
+    assert used_mib(gpus) == {parts[0]: shown, parts[1]: 0, parts[2]: 0}
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1,), (2, 1)], ids=str)
@@ -114,35 +112,31 @@ def test_processes_on_one_device_share_its_limit(make_container, parts, on):
 
 
 @pytest.mark.parametrize("named", ["another", "card", "other card"])
-def test_a_device_that_is_not_named_is_denied(make_container, parts, on, gpus, named):
+def test_device_that_is_not_named_is_denied(make_container, parts, cards, on, gpus, named):
     """Neither a limit on another MIG device nor one on the card itself is a limit on this one."""
-    with sim.State(gpus) as books:
-        cards = [device.uuid for device in books.devices]
     container = make_container(1000, uuids=[{"another": parts[1], "card": cards[0], "other card": cards[1]}[named]])
     assert on(container, parts[0], device=None).status("use", 0) == OUT_OF_MEMORY
     assert used_mib(gpus) == dict.fromkeys(parts, 0)
     assert container.region().reason == region.REASONS[4]
 
 
-def test_variables_name_cards_and_no_mig_devices(make_container, parts, on, gpus):
+def test_variables_name_cards_and_no_mig_devices(make_container, parts, cards, on):
     """NVML counts MIG devices within their card: the second is not card 1, whose limit the variable has."""
     container = make_container(1)
     container.variables |= {f"CUDA_DEVICE_MEMORY_LIMIT_{i}": f"{(i + 1) * 1000}m" for i in range(3)}
     container.variables["HAMI_VGPU_ROOT"] = ""
-    with sim.State(gpus) as books:
-        card = books.devices[1].uuid
+    card = cards[1]
     asked = ask_nvml(container, *parts, card)
     assert [asked[name][0] for name in (*parts, card)] == [SMALL_MIB, HALF_MIB, SMALL_MIB, 2000]
     assert on(container, parts[1], device=None).status("use", 0) == OUT_OF_MEMORY
     assert on(container, card)("info")[2] == 2000 * MIB
 
 
-def test_nvml_tells_of_the_containers_own(make_container, parts, on, gpus):
+def test_nvml_tells_of_the_container_alone(make_container, parts, cards, on):
     """On each device its slice; on the card the sum of them; of neighbours nothing."""
     first, half, last = parts
     ours, theirs = make_container(4000, 8000, uuids=[first, half]), make_container(5000, uuids=[last])
-    with sim.State(gpus) as books:
-        card = books.devices[0].uuid
+    card = cards[0]
     assert ask_nvml(ours, card)[card] == [12_000, 0, []]
     one, two, other = on(ours, first), on(ours, half), on(theirs, last)
     for shell, mib in ((one, 100), (two, 200), (other, 300)):
@@ -171,12 +165,11 @@ def test_neighbours_on_one_device_do_not_see_each_other(make_container, parts, o
         assert ask_nvml(container, parts[0])[parts[0]] == [4000, 4000, [[shell.process.pid, 4000, 1, 0]]]
 
 
-def test_a_device_without_limit_is_all_of_itself(make_container, parts, on, gpus):
+def test_device_without_limit_is_all_of_itself(make_container, parts, cards, on):
     container = make_container(0, 4000, uuids=parts)
     shell = on(container, parts[0])
     assert fills(shell, SMALL_MIB - CONTEXT)
-    with sim.State(gpus) as books:
-        card = books.devices[0].uuid
+    card = cards[0]
     asked = ask_nvml(container, parts[0], card)
     assert asked[parts[0]][:2] == [SMALL_MIB, SMALL_MIB]
     assert asked[card][:2] == [SMALL_MIB + 4000, SMALL_MIB]
@@ -191,33 +184,18 @@ def inside(parts, tmp_path):
     return {"HAMI_SIM_DEV": str(tmp_path / "dev")}
 
 
-def test_with_the_devices_own_nodes_alone(started, parts, inside, gpus):
-    """As containers have it: the context is measured on the MIG device, since nobody may ask about the card."""
+def test_limit_holds_where_nobody_may_ask_about_the_card(started, parts, cards, inside):
+    """As containers have it: the context is measured on the MIG device."""
     container, shell = started(4000, uuids=[parts[1]], variables=inside)
     assert container.region().devices[0].context_bytes == CONTEXT * MIB
     assert fills(shell, 4000 - CONTEXT)
-    with sim.State(gpus) as books:
-        card = books.devices[0].uuid
+    card = cards[0]
     asked = ask_nvml(container, parts[1], card)
     listed = [[shell.process.pid, 4000, 2, 0]]
     assert asked == {parts[1]: [4000, 4000, listed], card: [NO_PERMISSION] * 3}
 
 
-def test_the_tools_tell_of_mig_devices(make_container, parts, on):
-    container = make_container(4000, 1000, uuids=[parts[1], parts[0]])
-    shell = on(container, parts[0])
-    assert fills(shell, 1000 - CONTEXT)
-    for tool in (["top", "--once", "--interval", "0.05", "--json", "--root", container.root],
-                 ["dump", "--json", container.region_path]):  # fmt: skip
-        command = [sys.executable, "-m", "hami_interpose", *map(str, tool)]
-        told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-        [found] = told.get("containers", [told])
-        assert [(device["uuid"], device["used_bytes"] // MIB, device["limit_bytes"] // MIB)
-                for device in found["devices"]] == [(parts[1], 0, 4000), (parts[0], 1000, 1000)]  # fmt: skip
-        assert [process["pid"] for process in found["processes"]] == [shell.process.pid]
-
-
-def test_a_process_on_a_mig_device_is_suspended_and_comes_back(make_container, parts, on, shells, gpus):
+def test_process_on_a_mig_device_is_suspended_and_resumed(make_container, parts, on, shells, gpus):
     container = make_container(4000, uuids=parts[:1])
     one, other = on(container, parts[0]), on(container, parts[0])
     warden = shells(container, device=None)

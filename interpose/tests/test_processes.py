@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import struct
-import sys
 from dataclasses import replace
 
 import pytest
-from hami_interpose import region
 
 pytestmark = pytest.mark.each_machine
 
@@ -71,49 +69,38 @@ def containers(make_container, start):
 
 
 @pytest.mark.parametrize("what", LISTS)
-def test_a_container_finds_its_own_processes(containers, what):
-    _, (first, second), other, agent = containers
-    assert agent.pids(what) == sorted([first.pid, second.pid, other.pid])
-    for asker in (first, second):
-        assert asker.pids(what) == sorted([first.pid, second.pid])
-    assert other.pids(what) == [other.pid]
-
-
-@pytest.mark.parametrize("what", LISTS)
-def test_who_uses_nothing_finds_the_others_of_the_container(containers, start, what):
-    ours, askers, _, _ = containers
-    assert start(ours).pids(what) == sorted(asker.pid for asker in askers)
-
-
-@pytest.mark.parametrize("what", LISTS)
-def test_alone_among_neighbours_nothing_is_found(containers, make_container, start, what):
-    assert start(make_container(1000)).list(what) == (LISTS[what][1], 0, [])
-    assert start(make_container(1000)).list(what, "null") == (LISTS[what][1], 0, [])
-
-
-@pytest.mark.parametrize("what", LISTS)
-def test_room_is_for_the_containers_own(containers, what):
-    """Two processes need room for two, though the card has three."""
-    _, (first, second), other, _ = containers
+def test_container_finds_its_own_processes_alone(containers, make_container, start, what):
+    """Whether the asking process uses the card or not. Two processes need room for two, though the card has three."""
+    ours, (first, second), other, agent = containers
+    own = sorted([first.pid, second.pid])
+    assert agent.pids(what) == sorted([*own, other.pid])
+    for asker in (first, second, start(ours)):
+        assert asker.pids(what) == own
     for room in ("null", 0, 1):
         assert first.list(what, room) == (INSUFFICIENT_SIZE, 2, [])
-    assert sorted(first.list(what, 2)[2]) == sorted([first.pid, second.pid])
+    assert sorted(first.list(what, 2)[2]) == own
     assert other.list(what, 1) == (0, 1, [other.pid])
+    stranger = start(make_container(1000))
+    for room in (64, "null"):
+        assert stranger.list(what, room) == (LISTS[what][1], 0, [])
 
 
-def test_what_a_process_uses_is_from_the_containers_books(containers):
+@pytest.mark.parametrize("what", LISTS)
+def test_process_that_ends_is_found_no_more(containers, what):
+    _, (first, second), _, _ = containers
+    second.shell.kill()
+    assert first.pids(what) == [first.pid]
+    assert first.line("stats", "null", second.pid) == f"{NOT_FOUND} -\n"
+
+
+def test_memory_of_processes_is_that_of_the_region(containers):
     ours, (first, second), _, _ = containers
     found = dict(map(int, entry.split(":")) for entry in first.line("details", 64, DETAILS, COMPUTE).split()[2:])
     assert found == {process.pid: process.used_bytes[0] for process in ours.region().processes}
     assert found[second.pid] - found[first.pid] == 200 * MIB
 
 
-@pytest.mark.parametrize("mode", [GRAPHICS, MPS])
-def test_other_kinds_of_processes_are_none(containers, mode):
-    assert containers[1][0].line("details", 64, DETAILS, mode) == "0 0\n"
-
-
-def test_the_driver_says_what_is_wrong_with_a_request(containers):
+def test_bad_request_gets_the_answer_of_the_driver(containers):
     _, (asker, _), _, agent = containers
     wrong = {
         ("details", 64, DETAILS, 7): INVALID_ARGUMENT,
@@ -125,9 +112,11 @@ def test_the_driver_says_what_is_wrong_with_a_request(containers):
     }
     for command, status in wrong.items():
         assert asker.line(*command).split()[0] == agent.line(*command).split()[0] == str(status)
+    for mode in (GRAPHICS, MPS):
+        assert asker.line("details", 64, DETAILS, mode) == "0 0\n"
 
 
-def test_utilization_is_the_drivers(containers):
+def test_utilization_is_that_of_the_driver(containers):
     _, (asker, idle), other, agent = containers
     assert asker("work") == [0]
     assert other("work") == [0]
@@ -145,7 +134,7 @@ def test_utilization_is_the_drivers(containers):
 
 
 @pytest.mark.parametrize("what", ["stats", "stats_v2"])
-def test_accounts_are_of_the_containers_own(containers, what):
+def test_accounts_are_those_of_the_container(containers, what):
     _, (first, second), other, agent = containers
     for pid in (first.pid, second.pid, other.pid):
         assert agent.line(what, "null", pid).startswith("0 1 ")
@@ -169,7 +158,7 @@ def test_accounting_is_on_or_off_for_all(containers):
             assert asker.line(what, "null", pid) == f"{NOT_SUPPORTED} -\n"
 
 
-def test_names_are_of_the_containers_own(containers, programs):
+def test_names_are_told_of_the_container_alone(containers, programs):
     _, (first, second), other, agent = containers
     name = str(programs("processes"))[:30]
     for pid in (first.pid, second.pid):
@@ -179,19 +168,11 @@ def test_names_are_of_the_containers_own(containers, programs):
         assert first.line("name", "null", pid, 31) == f"{NOT_FOUND} -\n"
 
 
-@pytest.mark.parametrize("what", LISTS)
-def test_a_process_that_ends_is_found_no_more(containers, what):
-    _, (first, second), _, _ = containers
-    second.process.kill()
-    second.process.wait()
-    assert first.pids(what) == [first.pid]
-    assert first.line("stats", "null", second.pid) == f"{NOT_FOUND} -\n"
-
-
 def slot_at(container, pid: int) -> int:
     """Where the v1 layout has the slot of a process."""
     content = container.region_path.read_bytes()
-    return next(at for at in range(1856, 1856 + 1960 * 1024, 1960) if struct.unpack_from("<i", content, at)[0] == pid)
+    slots = range(1856, 1856 + 1960 * 1024, 1960)
+    return next(slot for slot in slots if struct.unpack_from("<i", content, slot)[0] == pid)
 
 
 def name_host_pid(container, pid: int) -> None:
@@ -207,17 +188,19 @@ def old_driver(monkeypatch):
     monkeypatch.setenv("HAMI_SIM_NVML_PID_BASE", str(PID_BASE))
 
 
-@pytest.mark.parametrize("what", ["samples", "infos", "pids"])
-def test_where_nvml_tells_the_hosts_pids(old_driver, containers, what):
-    """Whose host's pid nobody knows is left out; whose is known is found by its own."""
+def test_host_pids_of_nvml_are_told_by_the_slots(old_driver, containers):
+    """A process whose host's pid nobody knows is left out; one whose is known is found by its own."""
     ours, (first, second), other, agent = containers
-    assert agent.pids(what) == sorted(PID_BASE + pid for pid in (first.pid, second.pid, other.pid))
-    assert first.list(what) == (LISTS[what][1], 0, [])
-    name_host_pid(ours, second.pid)
-    assert first.pids(what) == [second.pid]
-    name_host_pid(ours, first.pid)
-    assert first.pids(what) == sorted([first.pid, second.pid])
-    assert other.pids(what) == []
+    found = [[]]
+    for asker in (second, first):
+        for what in ("samples", "infos", "pids"):
+            assert agent.pids(what) == sorted(PID_BASE + one.pid for one in (first, second, other))
+            assert first.list(what)[::2] == (0 if found[-1] else LISTS[what][1], found[-1])
+            assert other.pids(what) == []
+        name_host_pid(ours, asker.pid)
+        found.append([*found[-1], asker.pid])
+        assert first.pids("pids") == sorted(found[-1])
+    assert first.pids("details") == sorted(found[-1]), "which needs no driver for pids"
 
 
 @pytest.mark.parametrize("what", ["stats", "stats_v2"])
@@ -229,21 +212,15 @@ def test_accounts_where_nvml_tells_the_hosts_pids(old_driver, containers, what):
         assert first.line(what, "null", pid) == f"{NOT_FOUND} -\n"
 
 
-def test_lists_with_memory_need_no_driver_for_pids(old_driver, containers):
-    _, (first, second), _, _ = containers
-    assert first.pids("details") == sorted([first.pid, second.pid])
-
-
-def test_the_next_process_in_a_slot_has_no_hosts_pid_of_the_last(containers, start):
+def test_next_process_in_a_slot_has_no_host_pid(containers, start):
     ours, (first, second), _, _ = containers
-    at = slot_at(ours, second.pid)
+    slot = slot_at(ours, second.pid)
     name_host_pid(ours, second.pid)
-    second.process.kill()
-    second.process.wait()
+    second.shell.kill()
     assert first.pids("details") == [first.pid]
     heir = start(ours, uses=10 * MIB)
-    assert slot_at(ours, heir.pid) == at
-    assert struct.unpack_from("<ii", ours.region_path.read_bytes(), at) == (heir.pid, 0)
+    assert slot_at(ours, heir.pid) == slot
+    assert struct.unpack_from("<ii", ours.region_path.read_bytes(), slot) == (heir.pid, 0)
 
 
 def test_memory_under_confidential_computing_is_the_slice(make_container, start, monkeypatch):
@@ -253,32 +230,3 @@ def test_memory_under_confidential_computing_is_the_slice(make_container, start,
     monkeypatch.setenv("HAMI_SIM_CONFIDENTIAL", "1")
     used = container.region().devices[0].used_bytes
     assert start(container)("protected") == [0, 4000 * MIB, used, 4000 * MIB - used]
-
-
-NVML = """
-import pynvml as n
-n.nvmlInit()
-card = n.nvmlDeviceGetHandleByIndex(0)
-print(sorted(sample.pid for sample in n.nvmlDeviceGetProcessUtilization(card, 0)))
-print(sorted(n.nvmlDeviceGetAccountingPids(card)))
-for pid in PIDS:
-    try:
-        print(n.nvmlDeviceGetAccountingStats(card, pid).isRunning)
-    except n.NVMLError_NotFound:
-        print("not found")
-"""
-
-
-@pytest.mark.here_only("Python is this machine's")
-def test_nvidia_ml_py_finds_the_containers_own(containers):
-    ours, (first, second), other, _ = containers
-    own = sorted([first.pid, second.pid])
-    script = NVML.replace("PIDS", str([first.pid, other.pid]))
-    found = ours.run(sys.executable, "-W", "ignore", "-c", script).splitlines()
-    assert found == [str(own), str(own), "1", "not found"]
-
-
-def test_the_region_still_reads(containers):
-    assert {process.pid for process in region.read(containers[0].region_path).processes} == {
-        asker.pid for asker in containers[1]
-    }
