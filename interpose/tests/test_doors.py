@@ -30,7 +30,7 @@ def wrapped_symbols() -> set[str]:
     return found
 
 
-def test_exports_are_the_table_and_dlsym(versioned_doors):
+def test_exports_are_wrapped_functions_and_dlsym(versioned_doors):
     listing = subprocess.run(
         ["nm", "-D", "--defined-only", hami_interpose.library()], capture_output=True, text=True, check=True
     ).stdout
@@ -41,7 +41,7 @@ def test_exports_are_the_table_and_dlsym(versioned_doors):
     assert doors == versioned_doors[platform.machine()]
 
 
-def test_the_library_needs_the_c_library_alone():
+def test_library_needs_the_c_library_alone():
     dynamic = subprocess.run(
         ["readelf", "-d", hami_interpose.library()], capture_output=True, text=True, check=True
     ).stdout
@@ -91,7 +91,7 @@ def chosen(line: str) -> str:
 @pytest.mark.parametrize("door", GET)
 @pytest.mark.parametrize("addresses", [PUBLIC, PRIVATE], ids=["public", "private"])
 @pytest.mark.parametrize("files", ["- copy", "- lazy copy", "- eager eager copy"])
-def test_cuget_proc_address_answers_with_the_drivers_own_variant(
+def test_cugetprocaddress_answers_with_the_variant_asked(
     make_container, programs, lay_out_drivers, files, door, addresses
 ):
     """Same status and same variant as the bare driver's, wrapped where it is to be; also where the driver's addresses
@@ -114,7 +114,7 @@ def test_cuget_proc_address_answers_with_the_drivers_own_variant(
 
 
 @pytest.mark.parametrize("optimised", ["-O0", "-O2"])
-def test_every_door(make_container, programs, optimised):
+def test_every_lookup_finds_the_right_function(make_container, programs, optimised):
     behind, astray = (programs("behind", "-shared", "-fPIC", *flags) for flags in ([], ["-DASTRAY"]))
     other = programs("other", optimised, "-shared", "-fPIC", "-Wl,--no-as-needed", str(behind))
     make_container(4000).run(programs("doors", optimised, "-rdynamic"), other, astray)
@@ -147,7 +147,7 @@ def alone(driver, tmp_path):
 
 
 @pytest.mark.here_only("the folder is this machine's")
-def test_what_we_look_for_in_vain_is_no_error_of_the_programs(make_container, programs, alone):
+def test_our_failed_lookups_leave_dlerror_alone(make_container, programs, alone):
     """NVML where there is none; functions that an old driver lacks."""
     container = make_container(4000)
     container.variables["LD_LIBRARY_PATH"] = str(alone)
@@ -158,16 +158,6 @@ def test_what_we_look_for_in_vain_is_no_error_of_the_programs(make_container, pr
     (alone / "libcuda.so.1").symlink_to(driver)
     calls = ["dlsym", "cuInit", "cuMemAlloc", "cuMemAlloc"]
     assert container.run(programs("errors")).splitlines() == [f"{call}: none" for call in calls]
-
-
-def test_a_process_without_cuda_is_left_alone(make_container, programs):
-    container = make_container(4000)
-    program = programs("plain")
-    with_us = container.run(program)
-    env = container.environment_without_us()
-    without = subprocess.run([program], env=env, capture_output=True, text=True, check=True).stdout
-    assert with_us == without
-    assert container.region().processes == ()
 
 
 class Watch:
@@ -198,7 +188,7 @@ def test_nothing_is_opened_before_the_first_cuda_call(make_container, programs):
     watch = Watch(container.root, container.root / "limits", container.region_path.parent)
     try:
         assert container.run("/bin/sh", "-c", "echo hello") == "hello\n"
-        container.run(programs("plain"))
+        assert "mapped" not in container.run(programs("manners", "-lm"), "idle")
         ask(programs("requests"), GET[1], container.environment(), requests_of_cudart(), "idle")
         assert watch.seen() == set()
         container.run(programs("fill"), 64)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import csv
-import hashlib
 import json
 import platform
 import re
@@ -35,12 +32,6 @@ def readelf(what: str, file: Path) -> str:
     return subprocess.run(["readelf", "-W", what, file], capture_output=True, text=True, check=True).stdout
 
 
-def exports(library: Path) -> set[str]:
-    """With their versions, those that have one."""
-    listing = readelf("--dyn-syms", library)
-    return set(re.findall(r"(?:GLOBAL|WEAK)\s+DEFAULT\s+\d+ (\S+)", listing))
-
-
 @pytest.fixture
 def distribution():
     return "hami-interpose"
@@ -48,10 +39,13 @@ def distribution():
 
 @pytest.fixture
 def compiled(wheel, machine, distribution, tmp_path):
-    """Every ELF file of a wheel, unpacked."""
-    with zipfile.ZipFile(wheel(machine, distribution)) as archive:
-        names = {name for name in archive.namelist() if archive.read(name)[:4] == b"\x7fELF"}
-        return {name: Path(archive.extract(name, tmp_path)) for name in names}
+    """Every ELF file of a wheel, unpacked by a tool that compares each file with the wheel's record."""
+    command = [sys.executable, "-m", "wheel", "unpack", "--dest", tmp_path, wheel(machine, distribution)]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (root,) = tmp_path.iterdir()
+    files = {str(path.relative_to(root)): path for path in root.rglob("*") if path.is_file()}
+    return {name: path for name, path in files.items() if path.read_bytes()[:4] == b"\x7fELF"}
 
 
 def pip(*words: object) -> None:
@@ -62,7 +56,7 @@ def pip(*words: object) -> None:
 
 @on_each_machine
 @of_each_distribution
-def test_a_wheel_says_where_it_runs(wheel, machine, distribution):
+def test_wheel_says_where_it_runs(wheel, machine, distribution):
     found = wheel(machine, distribution)
     name, version, python, abi, platforms = found.stem.split("-")
     assert (name, python, abi) == (distribution.replace("-", "_"), "py3", "none")
@@ -76,22 +70,7 @@ def test_a_wheel_says_where_it_runs(wheel, machine, distribution):
 
 @on_each_machine
 @of_each_distribution
-def test_the_record_of_a_wheel_is_right(wheel, machine, distribution):
-    with zipfile.ZipFile(wheel(machine, distribution)) as archive:
-        names = archive.namelist()
-        (record,) = (name for name in names if name.endswith(".dist-info/RECORD"))
-        listed = {path: (digest, size) for path, digest, size in csv.reader(archive.read(record).decode().splitlines())}
-        assert listed.pop(record) == ("", "")
-        assert set(listed) == set(names) - {record}
-        for path, (digest, size) in listed.items():
-            content = archive.read(path)
-            value = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-            assert (digest, size) == (f"sha256={value}", str(len(content))), path
-
-
-@on_each_machine
-@of_each_distribution
-def test_what_is_compiled_is_for_the_machine_and_needs_nothing_newer_than_glibc_2_17(compiled, machine, distribution):
+def test_wheel_needs_nothing_newer_than_glibc_2_17(compiled, machine, distribution):
     assert set(compiled) == LIBRARIES[distribution]
     for path in compiled.values():
         (kind,) = re.findall(r"Machine:\s+(.*)", readelf("--file-header", path))
@@ -103,13 +82,15 @@ def test_what_is_compiled_is_for_the_machine_and_needs_nothing_newer_than_glibc_
 
 
 @on_each_machine
-def test_the_library_of_a_wheel_exports_what_is_wrapped(compiled, machine, versioned_doors):
+def test_library_of_a_wheel_exports_what_is_wrapped(compiled, machine, versioned_doors):
     hooks = set(re.findall(r"HAMI_EXPORT \w+ (\w+)\(", (INTERPOSE / "generated/hooks.c").read_text()))
-    assert exports(compiled["hami_interpose/lib/libvgpu.so"]) == hooks | versioned_doors[machine]
+    listing = readelf("--dyn-syms", compiled["hami_interpose/lib/libvgpu.so"])
+    exported = set(re.findall(r"(?:GLOBAL|WEAK)\s+DEFAULT\s+\d+ (\S+)", listing))
+    assert exported == hooks | versioned_doors[machine]
 
 
 @pytest.mark.skipif(here not in MACHINES, reason=f"no wheel for {here}")
-def test_the_wheel_of_this_machine_installs_and_limits(wheel, make_container, programs, tmp_path):
+def test_wheel_of_this_machine_installs_and_limits(wheel, make_container, programs, tmp_path):
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     both = [wheel(here, distribution) for distribution in LIBRARIES]
@@ -128,7 +109,7 @@ def test_the_wheel_of_this_machine_installs_and_limits(wheel, make_container, pr
 
 
 @on_each_machine
-def test_a_wheel_installs_for_its_machine_and_no_other(wheel, machine, tmp_path):
+def test_wheel_installs_for_its_machine_and_no_other(wheel, machine, tmp_path):
     """As an image for another machine is made: pip is told what that runs."""
     options = ["--no-deps", "--no-index", "--no-cache-dir", "--only-binary=:all:", "-f", wheel(machine).parent]
     chosen = [f"--platform=manylinux_2_17_{machine}", "--python-version=3.12", "hami-interpose"]
@@ -141,7 +122,7 @@ def test_a_wheel_installs_for_its_machine_and_no_other(wheel, machine, tmp_path)
         pip("install", *options, "--target", tmp_path / "none", f"--platform=manylinux_2_17_{other}", *chosen[1:])
 
 
-def test_a_tool_that_is_missing_is_named(tmp_path):
+def test_missing_tool_is_named(tmp_path):
     """Outside an environment that has them: nothing is built and nothing is written."""
     command = [sys.executable, "-I", "-S", INTERPOSE / "gen/wheels.py", "--out", tmp_path / "out"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

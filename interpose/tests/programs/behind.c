@@ -1,4 +1,4 @@
-/* What other.c looks for behind itself. With -DASTRAY, what it must not find, since it is behind others. */
+/* The library that other.c links with and finds by RTLD_NEXT. With -DASTRAY, one that it must not find. */
 int cuMemAlloc_v2(void);
 int behind(void);
 

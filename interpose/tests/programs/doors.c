@@ -1,4 +1,4 @@
-/* Looks symbols up in every way there is and checks that nothing but the driver's functions changes hands. */
+/* Looks symbols up by dlsym and dlvsym in every way and checks that only functions of the driver are wrapped. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ __attribute__((visibility("default"))) int nvmlDeviceGetMemoryInfo_of_ours(void)
     return 42;
 }
 
-/* The driver's functions have no versions here (versioned.c has some that do), so none is found by one. */
+/* Functions of the simulated driver have no versions: dlvsym finds none. versioned.c has a driver with versions. */
 static void versions(void *cuda) {
     void *libc = dlopen("libc.so.6", RTLD_NOW);
     expect(dlvsym(cuda, "cuMemAlloc_v2", "ANY") == NULL, "dlvsym of a version that is not there");
@@ -37,7 +37,7 @@ static void versions(void *cuda) {
 
 int main(int argc, char **argv) {
     expect(argc == 3, "usage: doors OTHER_LIBRARY ASTRAY");
-    /* Global, as is ASTRAY: where a search would go that has lost its caller. */
+    /* Both are global: a search that does not know its caller would find them. */
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     expect(dlopen(argv[2], RTLD_NOW | RTLD_GLOBAL) != NULL, "dlopen");
     void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);

@@ -1,6 +1,6 @@
 /*
- * Calls what there is of the driver, and after each call says whether the loader's last error is one: the program made
- * none.
+ * Calls the functions that the driver has and prints dlerror() after each call. The program makes no error of its own,
+ * so an error is one of ours.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ int main(void) {
     int (*create)(void **, unsigned, int) = (int (*)(void **, unsigned, int))dlsym(cuda, "cuCtxCreate_v2");
     int (*get)(const char *, void **, int, unsigned long long) =
         (int (*)(const char *, void **, int, unsigned long long))dlsym(cuda, "cuGetProcAddress");
-    (void)dlerror(); /* that the driver lacks them is the program's to know */
+    (void)dlerror(); /* the driver may lack both */
     if (get != NULL && get("cuInit", &found, 12000, 0) == 0)
         show("cuGetProcAddress");
     if (init(0) == 0)

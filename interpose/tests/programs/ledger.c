@@ -1,9 +1,8 @@
 /*
- * The ledger by itself, in every order that chance finds. Virtual processes run the functions of src/ledger/ledger.c on one
- * region and take turns behind each of its loads and stores; some die or stop on the way. What the driver has given
- * each is written beside it: the truth.
+ * A model test of the ledger. Virtual processes run the functions of ledger.c on one region and switch at random after
+ * each load and store. Some die or stop on the way. Beside it stands the truth: what the driver has given each process.
  *
- *     ledger RUNS SEED       prints what is wrong with the first run that goes wrong, with its seed
+ *     ledger RUNS SEED       prints the seed and the fault of the first run that goes wrong
  */
 #define HAMI_MODEL
 #include "compute_abi.h"
@@ -35,12 +34,12 @@ static struct process {
     uint64_t owner; /* of its present life */
     unsigned slot;
     bool counted, dead, away;
-    uint64_t truth; /* pages of its own that the driver has given it */
-    bool holds;     /* the share */
+    uint64_t truth;  /* pages of its own that the driver has given it */
+    bool holds;      /* the share */
     uint64_t keeper; /* owner word of the process that suspends or resumes this one: a lock that ends with its holder */
 } processes[PROCESSES];
 
-/* What all processes may hold: exported by one of them. */
+/* The share: exported by one process, joined by others. */
 static struct {
     int entry; /* -1: none */
     uint64_t identity, pages;
@@ -117,7 +116,7 @@ static void give(struct process *p) {
     hami_ledger_release(region, p->slot, 0, pages);
 }
 
-/* One share at a time, so that the truth of it is one number; a process that is joining the last one finds it gone. */
+/* There is one share at a time, so its truth is one number. A process that is joining the last share finds it gone. */
 static void export_share(struct process *p) {
     uint64_t pages = p->truth == 0 ? 0 : 1 + chance((unsigned)p->truth);
     bool held = false;
@@ -130,7 +129,7 @@ static void export_share(struct process *p) {
     int entry = hami_ledger_share_claim(region, p->slot);
     uint64_t identity = ++identities;
     if (entry < 0 || shared.identity != 0)
-        return; /* another has exported meanwhile */
+        return;        /* another has exported meanwhile */
     p->truth -= pages; /* the share has it now, and it is on the device as before */
     p->holds = true;
     shared.pages = pages;
@@ -141,7 +140,7 @@ static void export_share(struct process *p) {
         shared.entry = entry;
 }
 
-/* As shared.c does. The driver has given the memory before, as long as anybody had it: else the import would fail. */
+/* Joins as shared.c does. The driver gave the memory before: a process still has it, or the import would fail. */
 static void join(struct process *p) {
     int entry = shared.entry;
     uint64_t identity = shared.identity;
@@ -172,7 +171,8 @@ static bool lives(uint64_t owner) {
     return false;
 }
 
-/* As checkpoint.c does. By any process, at any moment of the other; the driver then holds up what that asks it. */
+/* Works as checkpoint.c does. Any process may suspend another at any moment; the driver then blocks the other's calls.
+ */
 static void suspend_or_resume(struct process *p, uint64_t keeper) {
     uint64_t owner = p->owner, limits[HAMI_DEVICES] = {LIMIT};
     if (!p->counted || p->dead || (p->keeper != 0 && lives(p->keeper)))
@@ -297,7 +297,7 @@ static void run(void) {
         }
     }
     uint64_t last = ++pids;
-    for (unsigned i = 0; i < PROCESSES; i++) { /* a keeper may have died on the way */
+    for (unsigned i = 0; i < PROCESSES; i++) { /* a process may have died while it suspended or resumed another */
         enum hami_slot_state now = processes[i].away ? HAMI_SLOT_SUSPENDED : HAMI_SLOT_COUNTED;
         (void)hami_ledger_turn(region, processes[i].slot, processes[i].owner, HAMI_SLOT_MOVING, now);
     }

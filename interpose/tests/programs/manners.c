@@ -1,4 +1,4 @@
-/* A program that uses CUDA and NVML, then prints how its process is set up: one fact a line. */
+/* manners [idle]: uses CUDA and NVML unless it is idle, then prints how its process is set up: one fact a line. */
 #include "driver.h"
 
 #include <dirent.h>
@@ -45,18 +45,32 @@ static void use(void) {
     (void)waitpid(child, &status, 0);
 }
 
-static void show_files(void) {
-    struct dirent *entry;
-    DIR *folder = opendir("/proc/self/fd");
+static void show_file(const char *number) {
     char link[64], name[512];
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        snprintf(link, sizeof link, "/proc/self/fd/%.20s", entry->d_name);
-        ssize_t length = readlink(link, name, sizeof name - 1);
-        if (length <= 0 || atoi(entry->d_name) < 3 || atoi(entry->d_name) == dirfd(folder))
-            continue;
-        name[length] = '\0';
-        printf("file %s\n", name);
-    }
+    snprintf(link, sizeof link, "/proc/self/fd/%.20s", number);
+    ssize_t length = readlink(link, name, sizeof name - 1);
+    if (length > 0 && atoi(number) > 2 && strncmp(name, "/proc/", 6) != 0)
+        printf("file %.*s\n", (int)length, name);
+}
+
+/* A thread beside this one, with the signals that the kernel gives to others. */
+static void show_thread(const char *number) {
+    char name[300], text[4096];
+    unsigned long long blocked = 0;
+    snprintf(name, sizeof name, "/proc/self/task/%.20s/status", number);
+    FILE *file = atoi(number) == getpid() ? NULL : fopen(name, "r");
+    while (file != NULL && fgets(text, sizeof text, file) != NULL)
+        (void)sscanf(text, "SigBlk: %llx", &blocked);
+    if (file != NULL && fclose(file) == 0)
+        printf("thread that blocks %llx\n", blocked);
+}
+
+static void show_each(const char *name, void (*show)(const char *)) {
+    struct dirent *entry;
+    DIR *folder = opendir(name);
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        if (entry->d_name[0] != '.')
+            show(entry->d_name);
     closedir(folder);
 }
 
@@ -70,26 +84,6 @@ static void show_signals(void) {
         if (sigismember(&mask, number) == 1)
             printf("signal %d blocked\n", number);
     }
-}
-
-/* Threads beside this one, with the signals that the kernel gives to others. */
-static void show_threads(void) {
-    struct dirent *entry;
-    char name[300], text[4096];
-    DIR *folder = opendir("/proc/self/task");
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        if (entry->d_name[0] == '.' || atoi(entry->d_name) == getpid())
-            continue;
-        snprintf(name, sizeof name, "/proc/self/task/%s/status", entry->d_name);
-        FILE *file = fopen(name, "r");
-        unsigned long long blocked = 0;
-        while (file != NULL && fgets(text, sizeof text, file) != NULL)
-            (void)sscanf(text, "SigBlk: %llx", &blocked);
-        if (file != NULL)
-            fclose(file);
-        printf("thread that blocks %llx\n", blocked);
-    }
-    closedir(folder);
 }
 
 static void show_rest(void) {
@@ -109,12 +103,26 @@ static void show_rest(void) {
            getpriority(PRIO_PROCESS, 0), fegetround(), prctl(PR_GET_DUMPABLE), prctl(PR_GET_TIMERSLACK) > 0);
 }
 
-int main(void) {
-    use();
+/* What is mapped of us or of the driver, the library itself aside. */
+static void show_mappings(void) {
+    char text[4096];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps != NULL && fgets(text, sizeof text, maps) != NULL)
+        if (strstr(text, "vgpu.cache") != NULL || strstr(text, "libcuda") != NULL || strstr(text, "libnvidia") != NULL)
+            printf("mapped %s", text);
+    if (maps != NULL)
+        fclose(maps);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "idle") == 0)
+        show_mappings();
+    else
+        use();
     printf("dlerror %s\n", dlerror() == NULL ? "clean" : "set");
-    show_files();
+    show_each("/proc/self/fd", show_file);
     show_signals();
-    show_threads();
+    show_each("/proc/self/task", show_thread);
     show_rest();
     return 0;
 }

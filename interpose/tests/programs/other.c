@@ -1,6 +1,6 @@
 /*
- * A library that has a function with a driver's name, and looks behind itself: in its own scope, not the program's, where
- * a library that it needs has functions of the same names.
+ * A library with a function of a driver's name. It searches by RTLD_NEXT, which starts behind it in its own scope:
+ * there behind.c, which it links with, has functions of the same names.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -24,13 +24,13 @@ static int answer(void *function) {
     return found == NULL ? -1 : found();
 }
 
-/* Whichever version of the C library's, as long as it is found behind this library. */
+/* The printf of the C library, in the version of either machine. */
 static void *print_behind(void) {
     void *found = dlvsym(RTLD_NEXT, "printf", "GLIBC_2.2.5");
     return found != NULL ? found : dlvsym(RTLD_NEXT, "printf", "GLIBC_2.17");
 }
 
-/* 0 when RTLD_NEXT is what is behind this library. */
+/* Returns 0 if RTLD_NEXT finds the functions of behind.c and of the C library. */
 int find_next(void) {
     if (answer(dlsym(RTLD_NEXT, "behind")) != 2 || answer(dlsym(RTLD_NEXT, "cuMemAlloc_v2")) != 4712)
         return 1;

@@ -1,6 +1,7 @@
 /*
- * Asks NVML about processes on device 0, one command a line, and answers each with one line: the status, then what was
- * answered, "-" where nothing was written. ROOM is the length of the list that NVML is given; "null": none at all.
+ * Asks NVML about processes on device 0. Each line of input is a command "WHAT ROOM ARGUMENTS", each line of output its
+ * answer: the status, then the values, or "-" if NVML wrote none. ROOM is the length of the list that NVML gets, or
+ * "null".
  */
 #include "driver.h"
 
@@ -13,7 +14,7 @@ static nvmlDevice card;
 static unsigned room;
 static bool given;
 
-/* Status, number, and whether anything at or behind the given room was written. */
+/* Prints the status and the number of entries. Fails if NVML wrote behind these entries. */
 static void head(int status, unsigned count, const void *list, size_t size) {
     const unsigned char *bytes = list;
     for (size_t i = (given && status == 0 ? count : 0) * size; i < LIST * size; i++)
@@ -61,7 +62,7 @@ static void pids(void) {
         printf(" %u", list[i]);
 }
 
-/* Status, whether it runs, and the most that it used. */
+/* Prints the status, whether the process runs, and the most memory that it used. */
 static void show_stats(int status, unsigned running, unsigned long long most_used) {
     printf(running == UNTOUCHED ? "%d -" : "%d %u %llu", status, running, most_used);
 }

@@ -1,8 +1,8 @@
 /*
- * race ROUNDS SEED THREADS KINDS: each thread takes and gives back 2 to 16 MiB at random, of "memory" some small pieces
- * too, as fast as it can, once a line on its input says so; then everything is given back. KINDS is a word of letters:
- * (m)emory, (p)ools, (c)reated physical memory, (a)rrays, (g)raphs. Prints how often it got memory and how often it was
- * refused.
+ * race ROUNDS SEED THREADS KINDS: waits for a line of input; then each thread takes and gives back 2 to 16 MiB at
+ * random, as fast as it can, and in the end gives everything back. Some pieces of plain memory are small. KINDS is a
+ * word of letters: (m)emory, (p)ools, (c)reated physical memory, (a)rrays, (g)raphs. Prints how often memory was given
+ * and refused.
  */
 #include "driver.h"
 
@@ -22,7 +22,7 @@ static _Atomic unsigned long got, refused;
 static unsigned long rounds;
 static const char *kinds = "m";
 
-/* A graph that takes memory when it is launched, and frees it as well or leaves that to whoever launched it. */
+/* A graph that takes memory when it is launched. It frees the memory itself, or leaves it at `left`. */
 struct graph {
     void *exec;
     CUdeviceptr left; /* or 0 */
@@ -147,6 +147,6 @@ int main(int argc, char **argv) {
     }
     printf("{\"got\": %lu, \"refused\": %lu}\n", got, refused);
     fflush(stdout);
-    await_line(); /* until its end others see what it has */
+    await_line(); /* meanwhile the test reads the region */
     return 0;
 }

@@ -1,8 +1,7 @@
 /*
- * requests [DOOR [idle]]: starts CUDA, unless it is to be idle, and asks DOOR, cuGetProcAddress_v2 or another form of
- * it, for each "symbol version flags" on its input. Prints status, symbol status (-1: this form has none) and, for what
- * was found, the name under which the library that holds it exports that address ("*" marks libvgpu.so), "?" if none
- * does.
+ * requests [DOOR [idle]]: starts CUDA unless it is idle, then asks DOOR (cuGetProcAddress_v2 or another form of it) for
+ * each "symbol version flags" of its input. Prints the status, the symbol status (-1: this form has none) and the name
+ * under which a library exports the address found: "*" marks libvgpu.so, "?" an address that no library exports.
  */
 #define _GNU_SOURCE
 #include "cuda_abi.h"

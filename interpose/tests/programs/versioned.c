@@ -1,6 +1,6 @@
 /*
- * With -DLIBRARY a libcuda.so.1 whose functions have versions. Without, a program that asks dlvsym for them: it must
- * answer as the C library does, with the wrapper in place of a wrapped function.
+ * With -DLIBRARY a libcuda.so.1 whose functions have versions. Without, a program that asks dlvsym for them. dlvsym
+ * must answer as that of the C library does, with the wrapper in place of a wrapped function.
  */
 #define _GNU_SOURCE
 #ifdef LIBRARY
