@@ -147,7 +147,7 @@ def test_however_long_it_waits_for_the_device(bench, request, shapes, slices):
 @pytest.mark.parametrize(
     ("limit", "shapes"),
     [
-        (40, "100us | kernels=a_10us host=40000"),
+        (80, "10ms | kernels=a_10us host=40000"),
         (80, "100us | kernels=a_5us host=200000"),
         (40, "4full | kernels=a_5us host=200000"),
         (40, "100us | kernels=a_1ms host=3000000"),
