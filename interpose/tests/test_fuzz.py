@@ -160,7 +160,12 @@ DEFECTS = {  # target, source, what stands there, what a careless hand would hav
     "twice the same device": ("limits", "ledger/limits.c", "ok = strcmp(", "ok = true || strcmp("),
     "one device too many": ("limits", "ledger/limits.c", "device_count == HAMI_DEVICES", "device_count > HAMI_DEVICES"),
     "something behind the end": ("limits", "ledger/limits.c", " && c.at == c.end", ""),
-    "another block version": ("region", "ledger/region.c", "block->version == HAMI_BLOCK_VERSION &&", ""),
+    "another block version": (
+        "region",
+        "ledger/region.c",
+        "memcmp(&region->block, &block_head, HEAD_BYTES) == 0",
+        "region->block.magic == HAMI_BLOCK_MAGIC",
+    ),
     "a shorter file": ("region", "ledger/region.c", " == (off_t)HAMI_REGION_SIZE", " <= (off_t)HAMI_REGION_SIZE"),
     "a link": (
         "region",
