@@ -64,27 +64,20 @@ static inline void *hami_named_function(struct hami_named *named, enum hami_libr
     return HAMI_LIKELY(function != NULL) ? function : hami_named_function_found(named, library);
 }
 
-#define HAMI_RECORD(kept_in, literal)                                                                                  \
-    static struct hami_named hami_named_here __attribute__((section(kept_in), used)) = {literal, NULL}
+#define HAMI_NAMED(kept_in, literal, answer)                                                                           \
+    ({                                                                                                                 \
+        static struct hami_named hami_named_here __attribute__((section(kept_in), used)) = {literal, NULL};            \
+        answer;                                                                                                        \
+    })
 
 #define hami_cuda_function(literal)                                                                                    \
-    ({                                                                                                                 \
-        HAMI_RECORD("hami_cuda_names", literal);                                                                       \
-        hami_named_function(&hami_named_here, HAMI_CUDA);                                                              \
-    })
-
+    HAMI_NAMED("hami_cuda_names", literal, hami_named_function(&hami_named_here, HAMI_CUDA))
 #define hami_nvml_function(literal)                                                                                    \
-    ({                                                                                                                 \
-        HAMI_RECORD("hami_nvml_names", literal);                                                                       \
-        hami_named_function(&hami_named_here, HAMI_NVML);                                                              \
-    })
+    HAMI_NAMED("hami_nvml_names", literal, hami_named_function(&hami_named_here, HAMI_NVML))
 
-/* Like hami_cuda_function, but loads nothing: NULL in a program that has not called the driver. */
+/* Loads nothing: NULL in a program that has not called the driver. */
 #define hami_cuda_function_there(literal)                                                                              \
-    ({                                                                                                                 \
-        HAMI_RECORD("hami_cuda_names", literal);                                                                       \
-        hami_named_function_there(&hami_named_here);                                                                   \
-    })
+    HAMI_NAMED("hami_cuda_names", literal, hami_named_function_there(&hami_named_here))
 
 /* Wrapper of the library's hooked function at this address, or NULL. Loads nothing. */
 void *hami_wrapper_at(const void *address, enum hami_library library);

@@ -25,7 +25,7 @@ struct symbols {
     const uint32_t *hash;
 };
 
-/* glibc relocates the pointers in dynamic sections, other C libraries do not: a small value is still an offset. */
+/* The loader relocates the pointers in most dynamic sections. Where it does not, a small value is an offset. */
 static const void *libc_pointer(ElfW(Addr) base, ElfW(Addr) value) {
     return (const void *)(value < base ? value + base : value);
 }

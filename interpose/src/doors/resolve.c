@@ -70,11 +70,8 @@ enum hami_hook hami_hook_named(const char *name) {
         if (order == 0) {
             return (enum hami_hook)middle;
         }
-        if (order < 0) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
+        low = order > 0 ? middle + 1 : low;
+        high = order > 0 ? high : middle;
     }
     return HAMI_HOOKS;
 }
