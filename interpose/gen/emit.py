@@ -17,16 +17,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "/* Made by gen/emit.py from spec/; do not edit. */\n"
+
 POLICIES = """\
 /*
  * The functions that the generated wrappers call: one for each policy of spec/. A policy gets the hook that it was
  * called through and the wrapped function's arguments. It calls the driver's function of that hook once and returns the
- * driver's answer, or it refuses with CUDA_ERROR_OUT_OF_MEMORY.
+ * driver's answer, or it refuses with CUDA_ERROR_OUT_OF_MEMORY. hami_call_<policy> calls the
+ * driver's function of a hook.
  */
 #ifndef HAMI_GENERATED_POLICIES_H
 #define HAMI_GENERATED_POLICIES_H
 
-#include "cuda_abi.h"
+#include "doors/calls.h"
 #include "doors/hook.h"
 
 """
@@ -146,6 +148,7 @@ class Family:
     policy: str | None
     reason: str
     symbols: tuple[str, ...]
+    around: tuple[str, ...] = ()
 
 
 def read_families(path: Path) -> list[Family]:
@@ -158,7 +161,8 @@ def read_families(path: Path) -> list[Family]:
         policy = entry.get("policy")
         if (group == "pass") != (policy is None):
             raise SystemExit(f"{path.name}: family {name}: a class other than pass needs a policy, and pass has none")
-        families.append(Family(name, group, policy, entry["reason"], tuple(entry["symbols"])))
+        around = tuple(entry.get("around", ()))
+        families.append(Family(name, group, policy, entry["reason"], tuple(entry["symbols"]), around))
     return families
 
 
@@ -197,6 +201,49 @@ def hooks_of(library: str) -> list[Hook]:
     return [Hook(s, policy, library) for s in symbols if (policy := policies[s.name])]
 
 
+def calls_of(library: str) -> list[tuple[Symbol, str]]:
+    """Returns the driver's functions that the library calls by itself, each with the expression that finds it."""
+    wrapped = {hook.symbol.name for hook in hooks_of(library)}
+    symbols = {symbol.name: symbol for symbol in read_table(ROOT / f"spec/{library}_prototypes.tsv")}
+    names = tomllib.loads((ROOT / f"spec/{library}.toml").read_text())["calls"]
+    if names != sorted(set(names)) or not symbols.keys() >= set(names):
+        raise SystemExit(f"{library}.toml: calls is not a sorted list of exported functions")
+    found = {name: f"hami_driver_function(HAMI_{name})" for name in wrapped}
+    return [(symbols[name], found.get(name, f'hami_{library}_function("{name}")')) for name in names]
+
+
+def call_head(symbol: Symbol) -> str:
+    """Returns the head of the function that calls a driver's function."""
+    listed = [kind + name for kind, (_, name) in zip(policy_types(symbol), symbol.args, strict=True)]
+    return f"int32_t hami_call_{symbol.name}({', '.join(listed) or 'void'})"
+
+
+def call_header() -> str:
+    """Returns the prototypes of the functions that call the driver."""
+    note = (
+        "/*\n * Each function calls the driver's own function of its name. Where the driver has none, it answers\n"
+        " * CUDA_ERROR_NOT_SUPPORTED or NVML_ERROR_FUNCTION_NOT_FOUND.\n */\n"
+    )
+    heads = [f"{call_head(symbol)};\n" for library in LIBRARIES for symbol, _ in calls_of(library)]
+    guard = "HAMI_GENERATED_CALLS_H"
+    include = '#include "cuda_abi.h"\n\n'
+    return "".join([NOTE, f"#ifndef {guard}\n#define {guard}\n\n", include, note, *heads, "\n#endif\n"])
+
+
+def call_source() -> str:
+    """Returns the functions that call the driver: each finds its function once."""
+    lines = [NOTE, '#include "doors/calls.h"\n\n#include "doors/hook.h"\n\n']
+    absent = {"cuda": "CUDA_ERROR_NOT_SUPPORTED", "nvml": "NVML_ERROR_FUNCTION_NOT_FOUND"}
+    for library in LIBRARIES:
+        for symbol, found in calls_of(library):
+            types = ", ".join(kind.strip() for kind in policy_types(symbol)) or "void"
+            call = f"driver({symbol.names})"
+            if not found.startswith("hami_driver"):
+                call = f"driver == NULL ? {absent[library]} : {call}"
+            lines += [f"{call_head(symbol)} {{\n    int32_t (*driver)({types}) = {found};\n    return {call};\n}}\n\n"]
+    return "".join(lines).removesuffix("\n")
+
+
 def hook_header(hooks: list[Hook]) -> str:
     """Returns the enumeration of hooks, in the order of their names."""
     cuda = sum(hook.library == "cuda" for hook in hooks)
@@ -219,8 +266,8 @@ def policy_types(symbol: Symbol) -> list[str]:
     return types
 
 
-def policy_header(hooks: list[Hook]) -> str:
-    """Returns the prototypes of the policies; where a policy's symbols point to different things it gets `void *`."""
+def merged_types(hooks: list[Hook]) -> dict[str, tuple[Symbol, list[str]]]:
+    """Returns each policy's first symbol and types; where its symbols point to different things it gets `void *`."""
     policies: dict[str, tuple[Symbol, list[str]]] = {}
     for hook in hooks:
         types = policy_types(hook.symbol)
@@ -229,11 +276,41 @@ def policy_header(hooks: list[Hook]) -> str:
             raise SystemExit(f"{hook.symbol.name}: policy {hook.policy} has other arguments for {first.name}")
         for i, (old, new) in enumerate(zip(before, types, strict=True)):
             before[i] = old if old == new else ("const " if old.startswith("const ") else "") + "void *"
+    return policies
+
+
+def policy_header(hooks: list[Hook]) -> str:
+    """Returns the policies' prototypes and, for each, the call of the driver's function of a hook."""
+    policies = merged_types(hooks)
     lines = [NOTE, POLICIES]
     for policy, (symbol, types) in policies.items():
         listed = [kind + name for kind, (_, name) in zip(types, symbol.args, strict=True)]
-        lines += [f"int32_t hami_{policy}({', '.join(['enum hami_hook hook', *listed])});\n"]
-    return "".join([*lines, "\n#endif\n"])
+        params = ", ".join(["enum hami_hook hook", *listed])
+        types_only = ", ".join(kind.strip() for kind in types) or "void"
+        lines += [
+            f"int32_t hami_{policy}({params});\n",
+            f"static inline int32_t hami_call_{policy}({params}) {{\n",
+            f"    int32_t (*driver)({types_only}) = hami_driver_function(hook);\n",
+            f"    return driver({symbol.names});\n}}\n\n",
+        ]
+    return "".join([*lines, "#endif\n"])
+
+
+def around_source(hooks: list[Hook]) -> str:
+    """Returns the policies that are made: a begin before the driver's function and an end after it."""
+    lines = [NOTE, '#include "memory/around.h"\n\n#include "policies.h"\n\n']
+    arounds = {family.policy: family.around for family in read_families(ROOT / "spec/cuda.toml") if family.around}
+    policies = merged_types(hooks)
+    for policy, (name, before, after) in sorted(arounds.items()):
+        s, types = policies[policy]
+        listed = [kind + arg for kind, (_, arg) in zip(types, s.args, strict=True)]
+        lines += [
+            f"int32_t hami_{policy}(enum hami_hook hook, {', '.join(listed)}) {{\n",
+            f"    struct hami_{name} state;\n    if (!hami_{name}_begin(&state, {before})) {{\n",
+            "        return CUDA_ERROR_OUT_OF_MEMORY;\n    }\n",
+            f"    return hami_{name}_end(&state, hami_call_{policy}(hook, {s.names}), {after});\n}}\n\n",
+        ]
+    return "".join(lines).removesuffix("\n")
 
 
 def hook_source(hooks: list[Hook]) -> str:
@@ -288,6 +365,9 @@ def generate() -> dict[Path, str]:
     }
     files[made / "hooks.h"] = hook_header(hooks)
     files[made / "policies.h"] = policy_header(hooks)
+    files[made / "doors/calls.h"] = call_header()
+    files[made / "doors/calls.c"] = call_source()
+    files[made / "memory/around.c"] = around_source(hooks)
     files[made / "hooks.c"] = hook_source(hooks)
     files[ROOT.parent / "docs/reference/interposer-coverage.md"] = coverage_page()
     return files

@@ -35,6 +35,26 @@ enum {
 
 enum { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
 
+/* Default streams by name; NULL is one of them, by the hook it was named to. */
+#define CU_STREAM_LEGACY ((CUstream)(uintptr_t)1)
+#define CU_STREAM_PER_THREAD ((CUstream)(uintptr_t)2)
+
+enum { CU_DEVICE_CPU = -1 };
+enum { CU_MEM_ADVISE_SET_PREFERRED_LOCATION = 3, CU_MEM_ADVISE_SET_ACCESSED_BY = 5 };
+enum { CU_MEM_ALLOCATION_TYPE_MANAGED = 2 };
+enum { CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9 };
+enum { CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD = 1 };
+
+/* CUmemAllocationHandleType; a CUmemFabricHandle has so many bytes. */
+enum { CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1, CU_MEM_HANDLE_TYPE_FABRIC = 8, HAMI_FABRIC_HANDLE_BYTES = 64 };
+
+enum { CU_GRAPH_NODE_TYPE_GRAPH = 4, CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10, CU_GRAPH_NODE_TYPE_MEM_FREE = 11 };
+enum { CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT = 0, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT = 2 };
+enum { CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1, CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2 };
+
+/* CUprocessState */
+enum { CU_PROCESS_STATE_CHECKPOINTED = 2, HAMI_PROCESS_STATE_CHECKPOINTING = 4, HAMI_PROCESS_STATE_RESTORING = 5 };
+
 enum { CU_MEM_ATTACH_GLOBAL = 1, CU_MEM_ATTACH_HOST = 2 };
 
 enum {
@@ -62,7 +82,11 @@ enum {
     HAMI_CONTEXT_LIMITS = 5
 };
 
-enum { CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39 };
+enum {
+    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+    CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39,
+    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89
+};
 
 /* Arguments passed by value: CUmemLocation in one register; CUipcMemHandle and CUipcEventHandle in memory. */
 struct hami_bytes8 {
@@ -97,6 +121,25 @@ struct hami_pool_props {
     size_t most;
     uint16_t usage;
     uint8_t reserved[54];
+};
+
+/* CUDA_MEM_ALLOC_NODE_PARAMS: properties of the pool, access, size, address. */
+struct hami_alloc_node_params {
+    int32_t type, handle_types;
+    struct hami_mem_location location;
+    uint8_t rest_of_pool[72];
+    const void *access;
+    size_t access_count, bytes;
+    CUdeviceptr address;
+};
+_Static_assert(sizeof(struct hami_alloc_node_params) == 120, "CUDA_MEM_ALLOC_NODE_PARAMS");
+
+/* CUcheckpointRestoreArgs, as far as it matters here: UUIDs of devices before and after. */
+struct hami_restore_args {
+    const struct {
+        struct hami_uuid from, to;
+    } *pairs;
+    uint32_t count;
 };
 
 struct hami_array_descriptor {

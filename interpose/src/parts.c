@@ -4,14 +4,15 @@
 #include "compute/compute.h"
 #include "ledger/process.h"
 #include "ledger/state.h"
-#include "memory/account.h"
 #include "memory/charge.h"
-#include "memory/context.h"
+#include "memory/contexts.h"
 #include "memory/devices.h"
 #include "memory/graph.h"
+#include "memory/graph_pool.h"
 #include "memory/memory.h"
-#include "memory/pool.h"
+#include "memory/records.h"
 #include "memory/shared.h"
+#include "memory/stream_pool.h"
 
 const struct hami_parts hami_parts = {
     .forked =
@@ -19,11 +20,13 @@ const struct hami_parts hami_parts = {
             hami_process_after_fork,
             hami_state_after_fork,
             hami_charge_after_fork,
-            hami_account_after_fork,
+            hami_records_after_fork,
             hami_contexts_after_fork,
+            hami_context_calls_after_fork,
             hami_context_limits_after_fork,
             hami_pools_after_fork,
             hami_vmm_after_fork,
+            hami_sparse_after_fork,
             hami_ipc_after_fork,
             hami_shared_after_fork,
             hami_checkpoint_after_fork,
@@ -33,11 +36,10 @@ const struct hami_parts hami_parts = {
         },
     .limits_changed = {hami_devices_forget},
     .context_ending = {hami_compute_context_ending},
-    .context_freed = {hami_records_context_ending},
-    .context_ended = {hami_records_drop_context, hami_vmm_context_gone, hami_ipc_context_gone,
+    .context_ended = {hami_records_drop_context, hami_sparse_context_gone, hami_ipc_context_gone,
                       hami_context_limits_gone},
-    .memory_short = {hami_pools_settle, hami_graphs_settle},
-    .pool_memory_freed = {hami_pool_settle},
+    .memory_short = {hami_pools_reconcile, hami_graph_pools_reconcile},
+    .pool_memory_freed = {hami_pool_allocation_freed},
     .awake = {hami_checkpoint_awake},
     .swept = {hami_checkpoint_look_all},
     .process_gone = {hami_compute_forget},

@@ -18,7 +18,7 @@ struct hami_region_view;
 /* One row for each event: the functions to call, first to last. NULL is none. */
 extern const struct hami_parts {
     /* In the child of a fork: every file forgets what was the parent's. */
-    void (*forked[14])(void);
+    void (*forked[16])(void);
 
     /* Other limits come into force. Told before and after they do. */
     void (*limits_changed[1])(void);
@@ -26,20 +26,14 @@ extern const struct hami_parts {
     /* A CUDA context (CUcontext) is about to end. Nothing of ours may be in it when it does. */
     void (*context_ending[1])(void *context);
 
-    /*
-     * The driver call that ends a context begins (`now`) or has returned (not `now`). In between, the driver may give
-     * the context's memory to others. `id` as in memory/context.h.
-     */
-    void (*context_freed[1])(unsigned id, bool now);
-
-    /* A context has ended, and all memory in it is free. */
+    /* A context has ended, and all memory in it is free. `id` as in memory/contexts.h. */
     void (*context_ended[4])(unsigned id);
 
     /* A request does not fit. Files that have reserved more than the driver has taken release the difference. */
     void (*memory_short[2])(void);
 
-    /* An allocation from a pool was freed. `pool` as in memory/pool.c. */
-    void (*pool_memory_freed[1])(unsigned pool);
+    /* An allocation from a pool was freed. `pool` as in memory/stream_pool.h. */
+    void (*pool_memory_freed[1])(void *pool);
 
     /* This process is running, though another process may have left its slot marked as suspended. */
     void (*awake[1])(struct hami_region_view *view);

@@ -7,7 +7,7 @@
 #include "doors/hook.h"
 #include "ledger/state.h"
 #include "memory/graph.h"
-#include "memory/pool.h"
+#include "memory/stream_pool.h"
 #include "policies.h"
 #include "threads.h"
 

@@ -4,7 +4,7 @@
 
 #include "compute/compute.h"
 #include "ledger/limits.h"
-#include "memory/context.h"
+#include "memory/contexts.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Charges; see charge.h. */
 #include "memory/charge.h"
 
-#include "doors/hook.h"
+#include "doors/calls.h"
 #include "ledger/state.h"
 #include "memory/devices.h"
 #include "parts.h"
@@ -14,7 +14,7 @@ uint64_t hami_large(uint64_t bytes) {
     return bytes > UINT64_MAX - HAMI_LARGE_STEP ? UINT64_MAX : (bytes + HAMI_LARGE_STEP - 1) & ~(HAMI_LARGE_STEP - 1);
 }
 
-static uint64_t pages_of(uint64_t bytes) {
+static uint64_t charge_pages_of(uint64_t bytes) {
     return (bytes >> HAMI_PAGE_SHIFT) + ((bytes & ((1u << HAMI_PAGE_SHIFT) - 1)) != 0);
 }
 
@@ -26,7 +26,7 @@ uint64_t hami_charge_limit(const struct hami_limits *limits, int device) {
     return limits->mode == HAMI_MODE_ENFORCE && bytes != 0 ? bytes >> HAMI_PAGE_SHIFT : UINT64_MAX;
 }
 
-HAMI_COLD static void refused(int device, uint64_t bytes) {
+HAMI_COLD static void charge_refused(int device, uint64_t bytes) {
     struct hami_region_view *view = hami_state_region(NULL);
     if (view != NULL && device >= 0) {
         hami_region_refused(view, HAMI_REASON_OVER_LIMIT, (unsigned)device, bytes);
@@ -100,7 +100,7 @@ bool hami_charge_retry(struct hami_region_view *view, hami_attempt *attempt, voi
 bool hami_charge_attempt(struct hami_region_view *view, int device, uint64_t bytes, hami_attempt *attempt, void *of) {
     bool fits = attempt(view, of) == 0 || hami_charge_retry(view, attempt, of);
     if (!fits) {
-        refused(device, bytes);
+        charge_refused(device, bytes);
     }
     return fits;
 }
@@ -128,13 +128,14 @@ static uint64_t charge_attempt(struct hami_region_view *view, void *of) {
 }
 
 /* Charges under the limit in force. */
-HAMI_HOT static bool take_pages(struct hami_region_view *view, int counter, uint64_t pages, enum hami_column column) {
+HAMI_HOT static bool charge_take_pages(struct hami_region_view *view, int counter, uint64_t pages,
+                                       enum hami_column column) {
     struct request r = {(unsigned)counter, pages, column};
     return HAMI_LIKELY(charge_try(view, &r)) || hami_charge_retry(view, charge_attempt, &r);
 }
 
 /* Refuses in enforce mode and says why; in observe mode lets the call go uncounted. */
-HAMI_COLD static bool cannot_count(const struct hami_limits *limits, enum hami_reason reason, uint64_t bytes) {
+HAMI_COLD static bool charge_cannot_count(const struct hami_limits *limits, enum hami_reason reason, uint64_t bytes) {
     struct hami_region_view *view = hami_state_region(NULL);
     if (view != NULL) {
         hami_region_refused(view, reason, HAMI_DEVICES, bytes);
@@ -154,26 +155,26 @@ HAMI_HOT static bool charge_take(CUdevice device, uint64_t bytes, enum hami_colu
         return true;
     }
     if (limits->denied != HAMI_REASON_NONE) {
-        return cannot_count(limits, limits->denied, bytes);
+        return charge_cannot_count(limits, limits->denied, bytes);
     }
     int index = hami_device_of_cuda(limits, device);
     if (index == -2) {
         return true; /* the driver's answer says so */
     }
     if (index < 0 || (uint32_t)index >= limits->device_count) {
-        return cannot_count(limits, HAMI_REASON_UNKNOWN_DEVICE, bytes);
+        return charge_cannot_count(limits, HAMI_REASON_UNKNOWN_DEVICE, bytes);
     }
     struct hami_region_view *view = hami_state_region(&why);
     if (view == NULL) {
-        return cannot_count(limits, why, bytes);
+        return charge_cannot_count(limits, why, bytes);
     }
-    if (!take_pages(view, index, pages_of(bytes), column)) {
+    if (!charge_take_pages(view, index, charge_pages_of(bytes), column)) {
         if (!or_host || limits->devices[index].host_bytes == 0) {
-            refused(index, bytes);
+            charge_refused(index, bytes);
         }
         return false;
     }
-    *charge = (struct hami_charge){index, pages_of(bytes)};
+    *charge = (struct hami_charge){index, charge_pages_of(bytes)};
     return true;
 }
 
@@ -199,11 +200,10 @@ int hami_charge_counted(CUdevice device) {
 }
 
 /* Whether a device can work on host memory that stays where it is. */
-static bool reaches_host(CUdevice device) {
-    const int concurrent_managed_access = 89; /* CUdevice_attribute */
+static bool charge_reaches_host(CUdevice device) {
     int can = 0;
-    CUresult (*attribute)(int *, int, CUdevice) = hami_cuda_function("cuDeviceGetAttribute");
-    return attribute != NULL && attribute(&can, concurrent_managed_access, device) == CUDA_SUCCESS && can != 0;
+    CUresult status = hami_call_cuDeviceGetAttribute(&can, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device);
+    return status == CUDA_SUCCESS && can != 0;
 }
 
 bool hami_charge_take_host(CUdevice device, uint64_t bytes, struct hami_charge *charge) {
@@ -214,11 +214,12 @@ bool hami_charge_take_host(CUdevice device, uint64_t bytes, struct hami_charge *
         return false; /* counted already */
     }
     uint64_t taken = bytes > UINT64_MAX - HAMI_HOST_STEP ? UINT64_MAX : (bytes + HAMI_HOST_STEP - 1) & -HAMI_HOST_STEP;
-    if (!reaches_host(device) || !take_pages(view, index + HAMI_DEVICES, pages_of(taken), HAMI_COLUMN_DATA)) {
-        refused(index, bytes);
+    if (!charge_reaches_host(device) ||
+        !charge_take_pages(view, index + HAMI_DEVICES, charge_pages_of(taken), HAMI_COLUMN_DATA)) {
+        charge_refused(index, bytes);
         return false;
     }
-    *charge = (struct hami_charge){index + HAMI_DEVICES, pages_of(taken)};
+    *charge = (struct hami_charge){index + HAMI_DEVICES, charge_pages_of(taken)};
     return true;
 }
 
@@ -233,19 +234,20 @@ bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes) {
     if (charge->device < 0) {
         return true;
     }
-    bool fits = view != NULL && (bytes == 0 ? hami_charge_within(charge)
-                                            : take_pages(view, charge->device, pages_of(bytes), HAMI_COLUMN_DATA));
+    bool fits = view != NULL &&
+                (bytes == 0 ? hami_charge_within(charge)
+                            : charge_take_pages(view, charge->device, charge_pages_of(bytes), HAMI_COLUMN_DATA));
     if (!fits) {
-        refused(charge->device, bytes);
+        charge_refused(charge->device, bytes);
         return false;
     }
-    charge->pages += pages_of(bytes);
+    charge->pages += charge_pages_of(bytes);
     return true;
 }
 
 bool hami_charge_try(struct hami_charge *charge, uint64_t bytes) {
     struct hami_region_view *view = charge->device < 0 ? NULL : hami_state_region(NULL);
-    uint64_t pages = pages_of(bytes);
+    uint64_t pages = charge_pages_of(bytes);
     if (view == NULL || !hami_region_charge(view, (unsigned)charge->device, pages,
                                             hami_charge_limit(hami_state_limits(), charge->device), HAMI_COLUMN_DATA)) {
         return false;
@@ -261,6 +263,23 @@ void hami_charge_found(CUdevice device, enum hami_column column, struct hami_cha
         charge->device = index;
         charge->pages += pages;
     }
+}
+
+bool hami_charge_resize(CUdevice device, enum hami_column column, struct hami_charge *charge, uint64_t pages) {
+    struct hami_charge more = {-1, 0};
+    if (pages <= charge->pages) {
+        struct hami_charge less = {charge->device, charge->pages - pages};
+        hami_charge_give_back(&less, column);
+        charge->pages = pages;
+        return true;
+    }
+    if (!hami_charge_take(device, (pages - charge->pages) << HAMI_PAGE_SHIFT, column, &more)) {
+        return false;
+    }
+    if (more.device >= 0) { /* else there is no limit any more, and what was charged before stays charged */
+        *charge = (struct hami_charge){more.device, pages};
+    }
+    return true;
 }
 
 void hami_charge_shrink(struct hami_charge *charge, uint64_t pages) {

@@ -27,7 +27,7 @@ uint64_t hami_charge_limit(const struct hami_limits *limits, int device);
 /* Index in the limits of a CUDA device where this process is counted and limited, or -1. */
 int hami_charge_index(CUdevice device);
 
-/* Same where this process is counted, limited or not. */
+/* Index in the limits of a CUDA device where this process is counted, limited or not; or -1. */
 int hami_charge_counted(CUdevice device);
 
 /*
@@ -36,7 +36,9 @@ int hami_charge_counted(CUdevice device);
  */
 bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, struct hami_charge *charge);
 
-/* Same for data that host memory may stand in for: where the limits offer some, the refusal is not counted yet. */
+/*
+ * Reserves data for which host memory may stand in. Where the limits offer host memory, a refusal is not counted yet.
+ */
 bool hami_charge_take_or_host(CUdevice device, uint64_t bytes, struct hami_charge *charge);
 
 /*
@@ -48,10 +50,10 @@ HAMI_COLD bool hami_charge_take_host(CUdevice device, uint64_t bytes, struct ham
 /* Whether no more than the limit is in use where a charge is. */
 HAMI_COLD bool hami_charge_within(const struct hami_charge *charge);
 
-/* Adds to a charge that exists, under the same limit; nothing only where that is not exceeded already. */
+/* Adds to a charge that exists, under the limit; adding 0 bytes checks the limit alone. */
 HAMI_COLD bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes);
 
-/* Same without a second look before it gives up and without noting a refusal: the caller knows another way. */
+/* Tries once to add to a charge, and counts no refusal: the caller knows another way. */
 bool hami_charge_try(struct hami_charge *charge, uint64_t bytes);
 
 /*
@@ -68,6 +70,9 @@ void hami_charge_after_fork(void);
 
 /* Adds what the driver is found to have taken already; the limit cannot undo it and so is not asked. */
 void hami_charge_found(CUdevice device, enum hami_column column, struct hami_charge *charge, uint64_t pages);
+
+/* Brings a charge to `pages`, by taking more or giving some back. False: refuse; it stays as it was. */
+bool hami_charge_resize(CUdevice device, enum hami_column column, struct hami_charge *charge, uint64_t pages);
 
 /* Gives `pages` of a data charge back. */
 void hami_charge_shrink(struct hami_charge *charge, uint64_t pages);

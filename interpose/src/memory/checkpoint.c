@@ -4,9 +4,9 @@
  *
  * A process that is about to ask the driver takes the suspend lock of the slot, turns the slot to MOVING and asks.
  * Afterwards the slot is brought to what the driver says of the process, whatever its answer was. That is also all
- * there is to do after a process that died meanwhile: its lock is gone, and MOVING tells that somebody must look. A
- * slot that is MOVING is counted: its process leaves the sums after it has left the device, and is in them before it
- * returns.
+ * there is to do after a process that died meanwhile: its lock is gone, and MOVING tells other processes to ask the
+ * driver. A slot that is MOVING is counted: its process leaves the sums after it has left the device, and is in them
+ * before it returns.
  */
 #include "memory/memory.h"
 
@@ -19,7 +19,6 @@
 
 #include <string.h>
 
-enum { CHECKPOINTED = 2, CHECKPOINTING = 4, RESTORING = 5 }; /* CUprocessState */
 enum { PATIENCE_MS = 60000 };
 
 static atomic_flag suspending = ATOMIC_FLAG_INIT; /* by a thread of this process, which the lock does not keep out */
@@ -57,9 +56,9 @@ static void books_agree(const struct books *b) {
     if (get_state == NULL || get_state(hami_process_pid(b->owner), &state) != CUDA_SUCCESS) {
         return;
     }
-    if (state == CHECKPOINTED) {
+    if (state == CU_PROCESS_STATE_CHECKPOINTED) {
         (void)books_turn(b, HAMI_SLOT_MOVING, HAMI_SLOT_SUSPENDED);
-    } else if (state != CHECKPOINTING && state != RESTORING) {
+    } else if (state != HAMI_PROCESS_STATE_CHECKPOINTING && state != HAMI_PROCESS_STATE_RESTORING) {
         (void)books_turn(b, HAMI_SLOT_MOVING, HAMI_SLOT_COUNTED);
         (void)books_turn(b, HAMI_SLOT_SUSPENDED, HAMI_SLOT_COUNTED); /* it is there, whether it fits or not */
     }
@@ -148,19 +147,11 @@ static struct hami_region_view *books_view(void) {
     return hami_state_mapped_region();
 }
 
-/* CUcheckpointRestoreArgs, as far as it matters here. */
-struct restore_args {
-    const struct {
-        uint8_t from[16], to[16];
-    } *pairs;
-    uint32_t count;
-};
-
 /* On another device the process would be beyond the reach of its own books, and perhaps beyond the container's. */
-static bool moves_to_others(const struct restore_args *args) {
+static bool moves_to_others(const struct hami_restore_args *args) {
     bool enforced = hami_state_limits()->mode == HAMI_MODE_ENFORCE;
     for (uint32_t i = 0; enforced && args != NULL && args->pairs != NULL && i < args->count; i++) {
-        if (memcmp(args->pairs[i].from, args->pairs[i].to, sizeof args->pairs[i].to) != 0) {
+        if (memcmp(&args->pairs[i].from, &args->pairs[i].to, sizeof args->pairs[i].to) != 0) {
             return true;
         }
     }
@@ -179,17 +170,16 @@ static CUresult books_prepare(const struct books *b, const void *args, bool retu
 
 /* With the lock of the process's slot; a process without one here is none of ours. */
 static CUresult books_move(enum hami_hook hook, int32_t pid, void *args, bool returns) {
-    CUresult (*driver)(int32_t, void *) = hami_driver_function(hook);
     struct hami_region_view *view = books_view();
     struct books b;
     if (view == NULL || !books_find(view, pid, &b)) {
-        return driver(pid, args);
+        return hami_call_checkpoint_leave(hook, pid, args);
     }
     if (!books_lock(&b, PATIENCE_MS)) {
         return CUDA_ERROR_NOT_READY;
     }
     CUresult status = books_prepare(&b, args, returns);
-    status = status == CUDA_SUCCESS ? driver(pid, args) : status;
+    status = status == CUDA_SUCCESS ? hami_call_checkpoint_leave(hook, pid, args) : status;
     books_agree(&b);
     books_unlock(&b);
     return status;
@@ -205,10 +195,9 @@ int32_t hami_checkpoint_return(enum hami_hook hook, int32_t pid, void *args) {
 
 /* A restore goes on in a driver after the process that asked for it has died; here it has come to its end. */
 int32_t hami_checkpoint_unlock(enum hami_hook hook, int32_t pid, void *args) {
-    CUresult (*driver)(int32_t, void *) = hami_driver_function(hook);
     struct hami_region_view *view = books_view();
     struct books b;
-    CUresult status = driver(pid, args);
+    CUresult status = hami_call_checkpoint_unlock(hook, pid, args);
     if (status == CUDA_SUCCESS && view != NULL && books_find(view, pid, &b)) {
         hami_checkpoint_look(view, b.slot);
     }
@@ -216,9 +205,8 @@ int32_t hami_checkpoint_unlock(enum hami_hook hook, int32_t pid, void *args) {
 }
 
 int32_t hami_checkpoint_complete(enum hami_hook hook, void *handle) {
-    CUresult (*driver)(void *) = hami_driver_function(hook);
     struct hami_region_view *view = books_view();
-    CUresult status = driver(handle);
+    CUresult status = hami_call_checkpoint_complete(hook, handle);
     if (view != NULL) {
         hami_checkpoint_look_all(view);
     }

@@ -6,7 +6,7 @@
  */
 #include "memory/devices.h"
 
-#include "doors/hook.h"
+#include "doors/calls.h"
 #include "ledger/state.h"
 
 #include <stdio.h>
@@ -39,11 +39,8 @@ static bool device_is_current(const struct hami_limits *limits) {
 
 static CUresult device_cuda_uuid(CUdevice device, char text[48]) {
     struct hami_uuid uuid;
-    CUresult (*get)(struct hami_uuid *, CUdevice) = hami_cuda_function("cuDeviceGetUuid_v2");
-    if (get == NULL) {
-        get = hami_cuda_function("cuDeviceGetUuid");
-    }
-    CUresult status = get == NULL ? CUDA_ERROR_NOT_SUPPORTED : get(&uuid, device);
+    CUresult status = hami_call_cuDeviceGetUuid_v2(&uuid, device);
+    status = status == CUDA_ERROR_NOT_SUPPORTED ? hami_call_cuDeviceGetUuid(&uuid, device) : status;
     if (status != CUDA_SUCCESS) {
         return status;
     }
@@ -55,19 +52,14 @@ static CUresult device_cuda_uuid(CUdevice device, char text[48]) {
 
 /* For limits from the environment. Without NVML, CUDA's own index has to do. */
 static int device_nvml_index(CUdevice device, const char *uuid) {
-    nvmlReturn (*init)(void) = hami_nvml_function("nvmlInit_v2");
-    nvmlReturn (*by_uuid)(const char *, nvmlDevice *) = hami_nvml_function("nvmlDeviceGetHandleByUUID");
-    nvmlReturn (*get_index)(nvmlDevice, unsigned *) = hami_nvml_function("nvmlDeviceGetIndex");
     nvmlDevice handle = NULL;
     unsigned index = 0;
-    if (init == NULL || by_uuid == NULL || get_index == NULL || init() != NVML_SUCCESS) {
+    if (hami_call_nvmlInit_v2() != NVML_SUCCESS) {
         return device < HAMI_DEVICES ? device : HAMI_DEVICE_UNNAMED;
     }
-    bool known = by_uuid(uuid, &handle) == NVML_SUCCESS && get_index(handle, &index) == NVML_SUCCESS;
-    nvmlReturn (*shutdown)(void) = hami_nvml_function("nvmlShutdown");
-    if (shutdown != NULL) {
-        (void)shutdown();
-    }
+    bool known = hami_call_nvmlDeviceGetHandleByUUID(uuid, &handle) == NVML_SUCCESS &&
+                 hami_call_nvmlDeviceGetIndex(handle, &index) == NVML_SUCCESS;
+    (void)hami_call_nvmlShutdown();
     return known && index < HAMI_DEVICES ? (int)index : HAMI_DEVICE_UNNAMED;
 }
 
@@ -91,26 +83,19 @@ int hami_device_ask_cuda(const struct hami_limits *limits, CUdevice device) {
 
 /* NVML counts the MIG devices of each card from 0: the index of a MIG handle is not that of a card. */
 static bool device_is_mig(nvmlDevice device) {
-    nvmlReturn (*is_mig)(nvmlDevice, unsigned *) = hami_nvml_function("nvmlDeviceIsMigDeviceHandle");
     unsigned mig = 0;
-    return is_mig != NULL && is_mig(device, &mig) == NVML_SUCCESS && mig != 0;
-}
-
-static nvmlReturn device_nvml_uuid(nvmlDevice device, char uuid[HAMI_UUID_BYTES]) {
-    nvmlReturn (*get)(nvmlDevice, char *, unsigned) = hami_nvml_function("nvmlDeviceGetUUID");
-    return get == NULL ? NVML_ERROR_FUNCTION_NOT_FOUND : get(device, uuid, HAMI_UUID_BYTES);
+    return hami_call_nvmlDeviceIsMigDeviceHandle(device, &mig) == NVML_SUCCESS && mig != 0;
 }
 
 static int device_ask_nvml(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status) {
     if (limits->from_environment) {
-        nvmlReturn (*get_index)(nvmlDevice, unsigned *) = hami_nvml_function("nvmlDeviceGetIndex");
         unsigned index = HAMI_DEVICES;
-        *status = get_index == NULL ? NVML_ERROR_FUNCTION_NOT_FOUND : get_index(device, &index);
+        *status = hami_call_nvmlDeviceGetIndex(device, &index);
         bool card = *status == NVML_SUCCESS && index < HAMI_DEVICES && !device_is_mig(device);
         return card ? (int)index : HAMI_DEVICE_UNNAMED;
     }
     char uuid[HAMI_UUID_BYTES];
-    *status = device_nvml_uuid(device, uuid);
+    *status = hami_call_nvmlDeviceGetUUID(device, uuid, sizeof uuid);
     if (*status != NVML_SUCCESS) {
         return HAMI_DEVICE_UNNAMED;
     }
@@ -144,20 +129,20 @@ int hami_device_of_nvml(const struct hami_limits *limits, nvmlDevice device, nvm
 
 static bool device_is_same(nvmlDevice one, nvmlDevice other) {
     char first[HAMI_UUID_BYTES], second[HAMI_UUID_BYTES];
-    return device_nvml_uuid(one, first) == NVML_SUCCESS && device_nvml_uuid(other, second) == NVML_SUCCESS &&
-           strcmp(first, second) == 0;
+    return hami_call_nvmlDeviceGetUUID(one, first, sizeof first) == NVML_SUCCESS &&
+           hami_call_nvmlDeviceGetUUID(other, second, sizeof second) == NVML_SUCCESS && strcmp(first, second) == 0;
 }
 
 unsigned hami_device_mig_of(const struct hami_limits *limits, nvmlDevice card,
                             struct hami_listed_device found[HAMI_DEVICES]) {
-    nvmlReturn (*by_uuid)(const char *, nvmlDevice *) = hami_nvml_function("nvmlDeviceGetHandleByUUID");
-    nvmlReturn (*card_of)(nvmlDevice, nvmlDevice *) =
-        hami_nvml_function("nvmlDeviceGetDeviceHandleFromMigDeviceHandle");
     unsigned count = 0;
-    for (unsigned i = 0; by_uuid != NULL && card_of != NULL && i < limits->device_count; i++) {
+    for (unsigned i = 0; i < limits->device_count; i++) {
         nvmlDevice handle = NULL, its_card = NULL;
-        if (hami_limits_mig(&limits->devices[i]) && by_uuid(limits->devices[i].uuid, &handle) == NVML_SUCCESS &&
-            card_of(handle, &its_card) == NVML_SUCCESS && device_is_same(its_card, card)) {
+        const char *uuid = limits->devices[i].uuid;
+        if (hami_limits_mig(&limits->devices[i]) &&
+            hami_call_nvmlDeviceGetHandleByUUID(uuid, &handle) == NVML_SUCCESS &&
+            hami_call_nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle, &its_card) == NVML_SUCCESS &&
+            device_is_same(its_card, card)) {
             found[count++] = (struct hami_listed_device){i, handle};
         }
     }

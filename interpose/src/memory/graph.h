@@ -1,6 +1,7 @@
 /*
- * Memory of graphs. An allocation node takes memory when its graph runs, from a pool that the driver keeps for each
- * device and process and that shrinks only when trimmed. What counts is what the driver says it has reserved there.
+ * Memory of graphs: what the nodes of an executable graph may take is read when the graph is instantiated, whichever
+ * way they came into it, and reserved around each launch (graph_pool.h). compute/launch.c calls this around
+ * cuGraphLaunch.
  */
 #ifndef HAMI_GRAPH_H
 #define HAMI_GRAPH_H
@@ -11,14 +12,11 @@
 
 struct hami_graph_memory;
 
-/* Around cuGraphLaunch: reserves what the graph may have to take. False: refuse, nothing to end. */
+/* Before the launch: reserves what the graph may have to take. False: refuse, nothing to end. */
 bool hami_graph_run_begin(void *exec, struct hami_graph_memory **memory);
 
-/* Brings the charge in step with what the driver has taken, whatever it answered. */
+/* After it: brings the charge in step with what the driver has taken, whatever it answered. */
 void hami_graph_run_end(struct hami_graph_memory *memory, CUresult status);
-
-/* Same for all devices, before anything is refused. */
-void hami_graphs_settle(void);
 
 void hami_graphs_after_fork(void);
 

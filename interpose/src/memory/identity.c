@@ -1,6 +1,7 @@
 /* See identity.h. */
 #include "memory/identity.h"
 
+#include "cuda_abi.h"
 #include "ledger/process.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-/* From 2³² on: nobody locks there. Below 2⁶² an offset has room for the byte behind it. */
+/* Programs lock no bytes from 2³² on. Below 2⁶² an offset has room for the byte behind it. */
 static uint64_t in_range(uint64_t number) {
     return (number & ((UINT64_C(1) << 62) - 1)) | UINT64_C(1) << 32;
 }
@@ -89,4 +90,23 @@ uint64_t hami_identity_of(int fd) {
         identity = hami_identity_on(fd);
     }
     return identity;
+}
+
+uint64_t hami_identity_of_export(const void *shareable, int32_t type) {
+    bool bytes = type == CU_MEM_HANDLE_TYPE_FABRIC;
+    return bytes ? hami_identity_of_bytes(shareable, HAMI_FABRIC_HANDLE_BYTES) : hami_identity_fresh();
+}
+
+void hami_identity_put_on_export(const void *shareable, int32_t type, uint64_t identity) {
+    if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+        int fd = -1;
+        memcpy(&fd, shareable, sizeof fd);
+        hami_identity_put(fd, identity);
+    }
+}
+
+uint64_t hami_identity_of_import(const void *shareable, int32_t type) {
+    return type == CU_MEM_HANDLE_TYPE_FABRIC ? hami_identity_of_bytes(shareable, HAMI_FABRIC_HANDLE_BYTES)
+           : type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? hami_identity_on((int)(intptr_t)shareable)
+                                                              : 0;
 }

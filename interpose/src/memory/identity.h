@@ -18,10 +18,19 @@ void hami_identity_put(int fd, uint64_t identity);
 /* The number that a descriptor has been given. */
 uint64_t hami_identity_on(int fd);
 
-/* Same; one that has none yet gets one. */
+/* The number of a descriptor, which is given one if it has none. */
 uint64_t hami_identity_of(int fd);
 
 uint64_t hami_identity_of_bytes(const void *bytes, size_t size);
+
+/*
+ * The number of what is exported or imported by `shareable` (cuMemExportToShareableHandle and others): of a fabric
+ * handle its bytes; of a descriptor the lock on it, which the exporter puts there. hami_identity_of_import: 0 if there
+ * is none.
+ */
+uint64_t hami_identity_of_export(const void *shareable, int32_t type);
+void hami_identity_put_on_export(const void *shareable, int32_t type, uint64_t identity);
+uint64_t hami_identity_of_import(const void *shareable, int32_t type);
 
 /* Of this start of the machine. */
 uint64_t hami_identity_of_boot(void);

@@ -1,10 +1,12 @@
-/* Memory that processes share by address (cuIpc...); see shared.h for how it is counted. */
-#include "memory/memory.h"
-
-#include "doors/hook.h"
-#include "memory/account.h"
-#include "memory/context.h"
+/*
+ * Policies of memory that processes share by address (cuIpc…). The exporter's allocation becomes a share (shared.h); an
+ * importer holds the share from its first opening in a context until the last close, or the end of that context.
+ */
+#include "memory/blocks.h"
+#include "memory/contexts.h"
 #include "memory/identity.h"
+#include "memory/memory.h"
+#include "memory/records.h"
 #include "memory/shared.h"
 #include "policies.h"
 #include "threads.h"
@@ -22,44 +24,17 @@ struct opened {
 static struct opened *all;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
-static void lock(void) {
-    hami_spin_lock(&busy);
-}
-
-static void unlock(void) {
-    hami_spin_unlock(&busy);
-}
-
-/* Start and size of the allocation around an address; false: the driver does not say. */
-static bool range_of(CUdeviceptr address, CUdeviceptr *start, size_t *bytes) {
-    CUresult (*range)(CUdeviceptr *, size_t *, CUdeviceptr) = hami_cuda_function("cuMemGetAddressRange_v2");
-    return range != NULL && range(start, bytes, address) == CUDA_SUCCESS;
-}
-
-static CUdevice device_of(CUdeviceptr address) {
-    const int device_ordinal = 9; /* CUpointer_attribute */
-    CUdevice device = -1;
-    CUresult (*attribute)(void *, int, CUdeviceptr) = hami_cuda_function("cuPointerGetAttribute");
-    return attribute != NULL && attribute(&device, device_ordinal, address) == CUDA_SUCCESS ? device : -1;
-}
-
 int32_t hami_ipc_get(enum hami_hook hook, void *handle, CUdeviceptr address) {
-    CUresult (*driver)(void *, CUdeviceptr) = hami_driver_function(hook);
     CUdeviceptr start = 0;
     size_t bytes = 0;
-    CUresult status = driver(handle, address);
-    if (status == CUDA_SUCCESS && range_of(address, &start, &bytes)) {
+    CUresult status = hami_call_ipc_get(hook, handle, address);
+    if (status == CUDA_SUCCESS && hami_call_cuMemGetAddressRange_v2(&start, &bytes, address) == CUDA_SUCCESS) {
         hami_record_share(start, hami_identity_of_bytes(handle, sizeof(struct hami_bytes64)));
     }
     return status;
 }
 
-static unsigned current_id(void) {
-    struct hami_context context;
-    return hami_context_current(&context) ? context.id : HAMI_CONTEXT_UNKNOWN;
-}
-
-static struct opened **find(CUdeviceptr address, unsigned context) {
+static struct opened **opened_find(CUdeviceptr address, unsigned context) {
     struct opened **at = &all;
     while (*at != NULL && ((*at)->address != address || (*at)->context != context)) {
         at = &(*at)->next;
@@ -68,38 +43,36 @@ static struct opened **find(CUdeviceptr address, unsigned context) {
 }
 
 /* The current context's, or else another's. */
-static struct opened **find_any(CUdeviceptr address) {
-    struct opened **at = find(address, current_id());
-    if (*at == NULL) {
-        at = &all;
-        while (*at != NULL && (*at)->address != address) {
-            at = &(*at)->next;
-        }
+static struct opened **opened_find_any(CUdeviceptr address) {
+    struct opened **at = opened_find(address, hami_context_current_id());
+    for (at = *at != NULL ? at : &all; *at != NULL && (*at)->address != address;) {
+        at = &(*at)->next;
     }
     return at;
 }
 
 /*
- * Small allocations lie in blocks that their owner has others of its own in: they are not counted here. False: it does
- * not fit.
+ * The share of an address that the driver has just opened; -1: it is not counted. A small allocation is not, since it
+ * lies in a block with others that its owner has. False: it does not fit.
  */
-static bool share_of(CUdeviceptr address, const struct hami_bytes64 *handle, hami_share *share) {
+static bool opened_share(CUdeviceptr address, const struct hami_bytes64 *handle, hami_share *share) {
     CUdeviceptr start = 0;
     size_t bytes = 0;
+    CUdevice device = -1;
     uint64_t identity = hami_identity_of_bytes(handle, sizeof *handle);
     *share = -1;
-    if (!range_of(address, &start, &bytes) || bytes < HAMI_SMALL_BELOW) {
+    if (hami_call_cuMemGetAddressRange_v2(&start, &bytes, address) != CUDA_SUCCESS || bytes < HAMI_SMALL_BELOW) {
         return true;
     }
     bool fits = hami_shared_take_up(identity, 0, share);
     if (fits && *share < 0) {
-        int device = hami_charge_counted(device_of(address));
-        fits = hami_shared_adopt(identity, device, hami_large(bytes) >> HAMI_PAGE_SHIFT, share);
+        (void)hami_call_cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
+        fits = hami_shared_adopt(identity, hami_charge_counted(device), hami_large(bytes) >> HAMI_PAGE_SHIFT, share);
     }
     return fits;
 }
 
-static void drop(struct opened **at) {
+static void opened_drop(struct opened **at) {
     struct opened *gone = *at;
     *at = gone->next;
     hami_shared_close(gone->share);
@@ -110,66 +83,60 @@ static void drop(struct opened **at) {
  * Another context may have the same address: on another device, or it has ended and we are yet to be told. False: it
  * does not fit, or this process's own memory is full.
  */
-static bool note(CUdeviceptr address, const struct hami_bytes64 *handle) {
-    unsigned context = current_id();
-    struct opened *opened = *find(address, context);
+static bool opened_note(CUdeviceptr address, const struct hami_bytes64 *handle) {
+    unsigned context = hami_context_current_id();
+    struct opened *opened = *opened_find(address, context);
     hami_share share = -1;
     if (opened != NULL) {
         opened->times++;
         return true;
     }
-    if (!share_of(address, handle, &share)) {
-        return false;
+    bool fits = opened_share(address, handle, &share);
+    if (share < 0) {
+        return fits;
     }
-    opened = share < 0 ? NULL : malloc(sizeof *opened);
-    if (opened != NULL) {
-        *opened = (struct opened){all, address, share, 1, context};
-        all = opened;
-    } else if (share >= 0) {
+    opened = malloc(sizeof *opened);
+    if (opened == NULL) {
         hami_shared_close(share);
         return false;
     }
+    *opened = (struct opened){all, address, share, 1, context};
+    all = opened;
     return true;
 }
 
 int32_t hami_ipc_open(enum hami_hook hook, CUdeviceptr *address, struct hami_bytes64 handle, uint32_t flags) {
-    CUresult (*driver)(CUdeviceptr *, struct hami_bytes64, uint32_t) = hami_driver_function(hook);
-    lock();
-    CUresult status = driver(address, handle, flags);
-    if (status == CUDA_SUCCESS && !note(*address, &handle)) {
-        CUresult (*close)(CUdeviceptr) = hami_driver_function(HAMI_cuIpcCloseMemHandle);
-        (void)close(*address);
+    HAMI_HOLD(&busy);
+    CUresult status = hami_call_ipc_open(hook, address, handle, flags);
+    if (status == CUDA_SUCCESS && !opened_note(*address, &handle)) {
+        (void)hami_call_cuIpcCloseMemHandle(*address);
         status = CUDA_ERROR_OUT_OF_MEMORY;
     }
-    unlock();
     return status;
 }
 
 int32_t hami_ipc_close(enum hami_hook hook, CUdeviceptr address) {
-    CUresult (*driver)(CUdeviceptr) = hami_driver_function(hook);
-    lock();
-    CUresult status = driver(address);
-    struct opened **at = find_any(address);
+    HAMI_HOLD(&busy);
+    CUresult status = hami_call_ipc_close(hook, address);
+    struct opened **at = opened_find_any(address);
     if (status == CUDA_SUCCESS && *at != NULL && --(*at)->times == 0) {
-        drop(at);
+        opened_drop(at);
     }
-    unlock();
     return status;
 }
 
 void hami_ipc_context_gone(unsigned context) {
-    lock();
+    HAMI_HOLD(&busy);
     for (struct opened **at = &all; *at != NULL;) {
         if ((*at)->context == context) {
-            drop(at);
+            opened_drop(at);
         } else {
             at = &(*at)->next;
         }
     }
-    unlock();
 }
 
-/* As for physical memory, the child leaks the few records. */
+/* The child leaks the parent's few records rather than touch its allocator between fork and exec. */
 void hami_ipc_after_fork(void) {
     all = NULL;
     atomic_flag_clear(&busy);

@@ -1,6 +1,6 @@
 /*
  * A map from 64-bit keys to 64-bit values for many threads, without locks. A key is inserted at most once at a time
- * and removed by whoever inserted it or was handed it: addresses and handles that the driver gave out are like that.
+ * and removed by the thread that inserted it or was handed it. Addresses and handles of the driver are used like that.
  * Keys and values are not zero.
  *
  * Buckets of eight keys fill one cache line. A key goes into the largest segment; where its bucket is full there, into
@@ -39,7 +39,16 @@ bool hami_map_set(struct hami_map *map, uint64_t key, uint64_t value);
 /* Removes `key` and returns its value, or 0 if there was none. */
 uint64_t hami_map_take(struct hami_map *map, uint64_t key);
 
-/* Removes this pair, of whoever it is, if it is still there. */
+/* A pointer as key or value, and the value of `key` as a pointer: NULL if there is none. */
+static inline uint64_t hami_map_key(const void *pointer) {
+    return (uint64_t)(uintptr_t)pointer;
+}
+
+static inline void *hami_map_pointer(struct hami_map *map, uint64_t key) {
+    return (void *)(uintptr_t)hami_map_get(map, key);
+}
+
+/* Removes this pair if it is still there, from any thread. */
 bool hami_map_take_pair(struct hami_map *map, uint64_t key, uint64_t value);
 
 /* Calls `visit` for every entry; entries that come and go meanwhile may be missed. */

@@ -111,6 +111,16 @@ void hami_shared_let_go(hami_share share, const struct hami_charge *charge) {
     hami_shared_close(share);
 }
 
+void hami_shared_give_back(hami_share share, const struct hami_charge *charge) {
+    if (share < 0) {
+        hami_charge_give_back(charge, HAMI_COLUMN_DATA);
+    } else if (charge->device >= 0) {
+        hami_shared_let_go(share, charge);
+    } else {
+        hami_shared_close(share);
+    }
+}
+
 bool hami_shared_adopt(uint64_t identity, int device, uint64_t pages, hami_share *share) {
     struct hami_charge room = {device, 0};
     *share = -1;

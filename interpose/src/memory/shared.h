@@ -2,9 +2,8 @@
  * Device memory that several processes of a container hold is counted once: from its export on in the region's table
  * of shares, for as long as any process holds it.
  *
- * A share is known by a number that exporter and importer can both tell: of a file descriptor, a lock that the exporter
- * puts on it (identity.h); of handles that are bytes, those. What is imported and known to nobody here is a share of
- * its importer's: another container took it.
+ * A share is known by an identity that exporter and importer can both tell (identity.h). Memory that is imported and
+ * has no share in this container was taken by another container, and becomes a share of its importer's.
  */
 #ifndef HAMI_SHARED_H
 #define HAMI_SHARED_H
@@ -26,12 +25,12 @@ HAMI_APART void hami_shared_let_go(hami_share share, const struct hami_charge *c
 
 /*
  * Holds a share of so many pages or more, once more if this process does already. False: it does not fit under the
- * limit (any more, where nobody else holds it); refuse. `*share` -1: nobody here knows it.
+ * limit (again, where no process holds it now); refuse. `*share` -1: the container has no such share.
  */
 bool hami_shared_take_up(uint64_t identity, uint64_t pages, hami_share *share);
 
 /*
- * Makes a share of memory that nobody in this container took, or that nobody knows any more. `device` as in a charge.
+ * Makes a share of memory that no process of this container took, or whose share is gone. `device` as in a charge.
  * False: it does not fit under the limit; refuse. `*share` -1: not counted there, or the table is full.
  */
 bool hami_shared_adopt(uint64_t identity, int device, uint64_t pages, hami_share *share);
@@ -46,6 +45,12 @@ void hami_shared_resize(hami_share share, struct hami_charge *charge, uint64_t p
 bool hami_shared_grow(hami_share share, uint64_t pages);
 
 void hami_shared_close(hami_share share);
+
+/*
+ * Gives back what this process has of some memory: a charge, where there is no share; an exported share, whose charge
+ * is on a device; or the hold of an imported one.
+ */
+void hami_shared_give_back(hami_share share, const struct hami_charge *charge);
 
 void hami_shared_after_fork(void);
 

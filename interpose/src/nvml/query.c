@@ -7,7 +7,7 @@
  */
 #include "doors/hook.h"
 #include "ledger/state.h"
-#include "memory/context.h"
+#include "memory/contexts.h"
 #include "memory/devices.h"
 #include "policies.h"
 

@@ -1,0 +1,99 @@
+/* Policies of arrays and mipmapped arrays, whose sizes follow from their descriptors. */
+#include "memory/allocation.h"
+#include "memory/memory.h"
+#include "memory/records.h"
+#include "memory/sizes.h"
+#include "policies.h"
+
+/* Bytes of one channel of a CUarray_format, which has the kind of number in its high and the width in its low bits. */
+static uint64_t array_channel_bytes(int32_t format) {
+    switch (format) {
+    case 0x01: /* 8-bit integers */
+    case 0x08:
+        return 1;
+    case 0x02: /* 16-bit integers, half */
+    case 0x09:
+    case 0x10:
+        return 2;
+    default: /* 32 bits; block-compressed and video formats take less than 4 bytes a texel and channel */
+        return 4;
+    }
+}
+
+static uint64_t array_level_bytes(const struct hami_array3d_descriptor *d, unsigned level) {
+    uint64_t width = d->width >> level;
+    uint64_t height = d->height >> level;
+    bool layered = (d->flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0;
+    uint64_t depth = layered ? d->depth : d->depth >> level;
+    uint64_t bytes = hami_row(hami_product(width == 0 ? 1 : width, array_channel_bytes(d->format) * d->channels));
+    return hami_product(hami_product(bytes, height == 0 ? 1 : height), depth == 0 ? 1 : depth);
+}
+
+/* Bytes of an array of `levels` levels; sparse and deferred arrays take nothing by themselves. */
+static uint64_t array_bytes(const struct hami_array3d_descriptor *d, unsigned levels) {
+    uint64_t sum = 0;
+    bool takes = (d->flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) == 0;
+    for (unsigned level = 0; takes && level < levels && level < 32; level++) {
+        sum = hami_sum(sum, array_level_bytes(d, level));
+    }
+    return sum;
+}
+
+/* The descriptor of any of the four calls as the largest form; 32-bit and two-dimensional forms say less. */
+static struct hami_array3d_descriptor array_described(enum hami_hook hook, const void *wanted) {
+    const struct hami_array_descriptor_v1 *narrow = wanted;
+    const struct hami_array3d_descriptor_v1 *narrow3d = wanted;
+    const struct hami_array_descriptor *flat = wanted;
+    switch (hook) {
+    case HAMI_cuArrayCreate:
+        return (struct hami_array3d_descriptor){narrow->width, narrow->height, 0, narrow->format, narrow->channels, 0};
+    case HAMI_cuArrayCreate_v2:
+        return (struct hami_array3d_descriptor){flat->width, flat->height, 0, flat->format, flat->channels, 0};
+    case HAMI_cuArray3DCreate:
+        return (struct hami_array3d_descriptor){narrow3d->width,  narrow3d->height,   narrow3d->depth,
+                                                narrow3d->format, narrow3d->channels, narrow3d->flags};
+    default:
+        return *(const struct hami_array3d_descriptor *)wanted;
+    }
+}
+
+static CUresult array_kept(struct hami_allocation *a, CUresult status, void *const *array, uint64_t bytes,
+                           enum hami_hook destroy) {
+    return hami_allocation_kept(a, status, status == CUDA_SUCCESS ? (uint64_t)(uintptr_t)*array : 0, bytes, destroy);
+}
+
+int32_t hami_array_create(enum hami_hook hook, CUarray *array, const void *wanted) {
+    struct hami_allocation a;
+    if (array == NULL || wanted == NULL) {
+        return hami_call_array_create(hook, array, wanted);
+    }
+    struct hami_array3d_descriptor d = array_described(hook, wanted);
+    uint64_t bytes = array_bytes(&d, 1);
+    if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return array_kept(&a, hami_call_array_create(hook, array, wanted), array, bytes, HAMI_cuArrayDestroy);
+}
+
+int32_t hami_mipmapped_create(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor *wanted,
+                              uint32_t levels) {
+    struct hami_allocation a;
+    if (array == NULL || wanted == NULL) {
+        return hami_call_mipmapped_create(hook, array, wanted, levels);
+    }
+    uint64_t bytes = array_bytes(wanted, levels == 0 ? 1 : levels);
+    if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult status = hami_call_mipmapped_create(hook, array, wanted, levels);
+    return array_kept(&a, status, array, bytes, HAMI_cuMipmappedArrayDestroy);
+}
+
+int32_t hami_array_destroy(enum hami_hook hook, CUarray array) {
+    uint64_t key = (uint64_t)(uintptr_t)array, record = hami_object_take(key);
+    CUresult status = hami_record_freed(key, record, hami_call_array_destroy(hook, array));
+    if (status == CUDA_SUCCESS) {
+        hami_sparse_array_gone(array);
+    }
+    return status;
+}

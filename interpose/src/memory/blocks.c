@@ -1,0 +1,183 @@
+/* Blocks of small allocations; see blocks.h. Allocating and freeing take no lock. */
+#include "memory/blocks.h"
+
+#include "memory/contexts.h"
+#include "memory/map.h"
+#include "threads.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_SHIFT = 21, UNIT_SHIFT = 9, BLOCK_UNITS = 1 << (BLOCK_SHIFT - UNIT_SHIFT), ORDERS = 12 };
+
+/* Fields of a block's state: device + 1 (8 bits), context (8), order of the last allocation (4), allocations (20),
+ * units in use (20). One word, so that one exchange enters or leaves. */
+enum { DEVICE_SHIFT = 52, CONTEXT_SHIFT = 44, ORDER_SHIFT = 40, COUNT_SHIFT = 20 };
+#define COUNT_MASK UINT64_C(0xfffff)
+
+struct block {
+    _Atomic uint64_t state;
+    _Atomic uint8_t orders[BLOCK_UNITS]; /* by first unit: order + 1 of the allocation there, or 0 */
+};
+
+static struct hami_map blocks; /* address >> BLOCK_SHIFT → block; never freed: the driver reuses its addresses */
+static _Atomic uint32_t blocks_made;
+static atomic_flag making_block = ATOMIC_FLAG_INIT;
+static atomic_flag dropping = ATOMIC_FLAG_INIT;
+static _Thread_local struct block *last_block[ORDERS]; /* where this thread's last allocation of an order went */
+static _Thread_local struct {
+    uint64_t number;
+    uint32_t made; /* blocks_made at that time: a block may have been made there since */
+    struct block *block;
+} last_found; /* what block_at found last; no block lies at 0 */
+
+HAMI_HOT unsigned hami_block_order(uint64_t bytes) {
+    return bytes <= 1u << UNIT_SHIFT ? 0 : 64 - UNIT_SHIFT - (unsigned)__builtin_clzll(bytes - 1);
+}
+
+static struct block *block_at(uint64_t address) {
+    uint64_t number = address >> BLOCK_SHIFT;
+    uint32_t made = atomic_load_explicit(&blocks_made, memory_order_acquire); /* after the block is in the map */
+    if (last_found.number != number || last_found.made != made) {
+        last_found.number = number;
+        last_found.made = made;
+        last_found.block = hami_map_pointer(&blocks, number);
+    }
+    return last_found.block;
+}
+
+/* NULL: this process's own memory is full. */
+HAMI_COLD static struct block *block_make(uint64_t address) {
+    HAMI_HOLD(&making_block);
+    struct block *block = block_at(address);
+    if (block == NULL) {
+        block = calloc(1, sizeof *block);
+        if (block != NULL && !hami_map_put(&blocks, address >> BLOCK_SHIFT, hami_map_key(block))) {
+            free(block);
+            block = NULL;
+        }
+        (void)atomic_fetch_add(&blocks_made, 1);
+    }
+    return block;
+}
+
+static _Atomic uint8_t *block_order_at(struct block *block, uint64_t address) {
+    return &block->orders[address >> UNIT_SHIFT & (BLOCK_UNITS - 1)];
+}
+
+static uint64_t state_count(uint64_t state) {
+    return state >> COUNT_SHIFT & COUNT_MASK;
+}
+
+static unsigned state_context(uint64_t state) {
+    return state >> CONTEXT_SHIFT & 0xff;
+}
+
+/* The driver packs equal sizes together, by thread, so it will use what is left of the block that served this thread.
+ */
+HAMI_HOT bool hami_block_has_room(int device, unsigned order) {
+    struct block *block = last_block[order];
+    uint64_t state = block == NULL ? 0 : atomic_load_explicit(&block->state, memory_order_relaxed); /* a guess */
+    return state_count(state) != 0 && state >> DEVICE_SHIFT == (uint64_t)(device + 1) &&
+           (state >> ORDER_SHIFT & 15) == order && (state & COUNT_MASK) + (1u << order) <= BLOCK_UNITS;
+}
+
+/* Forgets what an ended context has in a block. Several threads may try; one of them gives the charge back. */
+HAMI_COLD static void block_empty(struct block *block, unsigned context) {
+    HAMI_HOLD(&dropping);
+    uint64_t state = atomic_load(&block->state);
+    if (state_count(state) != 0 && state_context(state) == context) {
+        for (unsigned i = 0; i < BLOCK_UNITS; i++) {
+            atomic_store_explicit(&block->orders[i], 0, memory_order_relaxed); /* the exchange publishes them */
+        }
+        if (state_count(atomic_exchange(&block->state, 0)) != 0) {
+            struct hami_charge charge = {(int)(state >> DEVICE_SHIFT) - 1, HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT};
+            hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
+        }
+    }
+}
+
+HAMI_COLD static void block_drop_stale(struct block *block, unsigned context) {
+    uint64_t state = atomic_load(&block->state);
+    if (state_count(state) != 0 && hami_context_is_stale(state_context(state), context)) {
+        block_empty(block, state_context(state));
+    }
+}
+
+void hami_block_drop_stale(uint64_t address, unsigned context) {
+    struct block *block = block_at(address);
+    if (block != NULL) {
+        block_drop_stale(block, context);
+    }
+}
+
+HAMI_HOT enum hami_block_entry hami_block_enter(uint64_t address, unsigned order, int device, unsigned context,
+                                                bool charged) {
+    struct block *found = block_at(address), *block = HAMI_LIKELY(found != NULL) ? found : block_make(address);
+    if (block == NULL) {
+        return HAMI_BLOCK_REFUSED;
+    }
+    if (hami_contexts_are_ending()) {
+        block_drop_stale(block, context);
+    }
+    uint64_t state = atomic_load_explicit(&block->state, memory_order_relaxed); /* the exchange checks it */
+    uint64_t next = 0;
+    do {
+        if (state_count(state) == 0 && !charged) {
+            return HAMI_BLOCK_REFUSED;
+        }
+        uint64_t inside = (state & (COUNT_MASK << COUNT_SHIFT | COUNT_MASK)) + (UINT64_C(1) << COUNT_SHIFT);
+        next = (uint64_t)(device + 1) << DEVICE_SHIFT | (uint64_t)context << CONTEXT_SHIFT |
+               (uint64_t)order << ORDER_SHIFT | (inside + (UINT64_C(1) << order));
+    } while (!atomic_compare_exchange_weak_explicit(&block->state, &state, next, memory_order_acq_rel,
+                                                    memory_order_relaxed));
+    atomic_store_explicit(block_order_at(block, address), (uint8_t)(order + 1), memory_order_release);
+    last_block[order] = block;
+    return state_count(state) == 0 ? HAMI_BLOCK_STARTED : HAMI_BLOCK_JOINED;
+}
+
+HAMI_HOT bool hami_block_leave(uint64_t address, unsigned order, int *device) {
+    struct block *block = block_at(address);
+    uint64_t leaving = (UINT64_C(1) << COUNT_SHIFT) + (UINT64_C(1) << order);
+    uint64_t state = atomic_load_explicit(&block->state, memory_order_relaxed); /* the exchange checks it */
+    while (state_count(state) != 0) {
+        if (atomic_compare_exchange_weak_explicit(&block->state, &state, state - leaving, memory_order_acq_rel,
+                                                  memory_order_relaxed)) {
+            *device = (int)(state >> DEVICE_SHIFT) - 1;
+            return state_count(state) == 1;
+        }
+    }
+    return false; /* its context has ended meanwhile and took all along */
+}
+
+HAMI_HOT unsigned hami_block_take(uint64_t address) {
+    struct block *block = block_at(address);
+    _Atomic uint8_t *at = block == NULL ? NULL : block_order_at(block, address);
+    uint8_t found = at == NULL ? 0 : atomic_load_explicit(at, memory_order_acquire);
+    if (found == 0 || (address & ((1u << UNIT_SHIFT) - 1)) != 0) {
+        return 0;
+    }
+    atomic_store_explicit(at, 0, memory_order_relaxed); /* no other thread frees this address */
+    return found;
+}
+
+void hami_block_restore(uint64_t address, unsigned order_and_one) {
+    atomic_store_explicit(block_order_at(block_at(address), address), (uint8_t)order_and_one, memory_order_release);
+}
+
+static void block_drop(uint64_t number, uint64_t block, void *context) {
+    (void)number;
+    block_empty((struct block *)(uintptr_t)block, *(const unsigned *)context);
+}
+
+void hami_blocks_drop_context(unsigned context) {
+    hami_map_each(&blocks, block_drop, &context);
+}
+
+void hami_blocks_after_fork(void) {
+    hami_map_reset(&blocks);
+    atomic_flag_clear(&making_block);
+    atomic_flag_clear(&dropping);
+    memset(last_block, 0, sizeof last_block);
+    memset(&last_found, 0, sizeof last_found);
+}

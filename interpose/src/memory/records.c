@@ -1,0 +1,197 @@
+/* Records; see records.h. While contexts end, their addresses may be handed out again: hami_context_is_stale tells. */
+#include "memory/records.h"
+
+#include "memory/blocks.h"
+#include "memory/contexts.h"
+#include "memory/map.h"
+#include "memory/shared.h"
+#include "parts.h"
+#include "threads.h"
+
+enum record_kind {
+    RECORD_LARGE = 1,
+    RECORD_SMALL = 2, /* amount: order in a block; it is in no map */
+    RECORD_POOL = 3,  /* the rest of the record is the pool's address */
+    RECORD_CODE = 4,
+    RECORD_SHARED = 5, /* a large allocation that other processes may hold */
+    RECORD_HELD = 6    /* amount: a share that another process of the container is charged for */
+};
+
+/* Fields of a record: kind (4 bits), device + 1 (8), context (8), amount (36): pages if nothing else is said. */
+enum { KIND_SHIFT = 60, DEVICE_SHIFT = 52, CONTEXT_SHIFT = 44 };
+#define AMOUNT_MASK ((UINT64_C(1) << 36) - 1)
+#define ADDRESS_MASK ((UINT64_C(1) << KIND_SHIFT) - 1)
+#define SHARE_MARK (UINT64_C(1) << 32)
+
+static struct hami_map records; /* address, handle or key → record */
+static struct hami_map shares;  /* address of a shared allocation → share; marked, since no value may be 0 */
+static atomic_flag sharing = ATOMIC_FLAG_INIT;
+
+static uint64_t record_of(enum record_kind kind, int device, unsigned context, uint64_t amount) {
+    return (uint64_t)kind << KIND_SHIFT | (uint64_t)(device + 1) << DEVICE_SHIFT | (uint64_t)context << CONTEXT_SHIFT |
+           (amount & AMOUNT_MASK);
+}
+
+static enum record_kind record_kind(uint64_t record) {
+    return record >> KIND_SHIFT;
+}
+
+static unsigned record_context(uint64_t record) {
+    return record >> CONTEXT_SHIFT & 0xff;
+}
+
+static struct hami_charge record_charge(uint64_t record) {
+    return (struct hami_charge){(int)(record >> DEVICE_SHIFT & 0xff) - 1, record & AMOUNT_MASK};
+}
+
+/* ---- frees ---- */
+
+HAMI_HOT uint64_t hami_record_take(uint64_t address) {
+    unsigned small = address == 0 ? 0 : hami_block_take(address);
+    return small != 0 ? record_of(RECORD_SMALL, -1, 0, small - 1) : hami_object_take(address);
+}
+
+HAMI_HOT uint64_t hami_object_take(uint64_t key) {
+    return key == 0 ? 0 : hami_map_take(&records, key);
+}
+
+void hami_record_restore(uint64_t address, uint64_t record) {
+    if (record_kind(record) == RECORD_SMALL) {
+        hami_block_restore(address, (unsigned)(record & AMOUNT_MASK) + 1);
+    } else if (record != 0) {
+        (void)hami_map_put(&records, address, record);
+    }
+}
+
+HAMI_APART static void record_release_other(uint64_t address, uint64_t record, const struct hami_charge *charge) {
+    switch (record_kind(record)) {
+    case RECORD_CODE:
+        hami_charge_give_back(charge, HAMI_COLUMN_MODULE);
+        break;
+    case RECORD_SHARED:
+        hami_shared_let_go((hami_share)(hami_map_take(&shares, address) & ~SHARE_MARK), charge);
+        break;
+    case RECORD_HELD:
+        hami_shared_close((hami_share)charge->pages);
+        break;
+    case RECORD_POOL:
+        HAMI_TELL(pool_memory_freed, (void *)(uintptr_t)(record & ADDRESS_MASK));
+        break;
+    default:
+        break;
+    }
+}
+
+HAMI_HOT void hami_record_release(uint64_t address, uint64_t record) {
+    struct hami_charge charge = record_charge(record);
+    enum record_kind kind = record_kind(record);
+    if (kind == RECORD_SMALL) {
+        if (!hami_block_leave(address, (unsigned)charge.pages, &charge.device)) {
+            return;
+        }
+        charge.pages = HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT;
+    } else if (kind != RECORD_LARGE) {
+        record_release_other(address, record, &charge);
+        return;
+    }
+    hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
+}
+
+HAMI_HOT CUresult hami_record_freed(uint64_t address, uint64_t record, CUresult status) {
+    if (status != CUDA_SUCCESS) {
+        hami_record_restore(address, record);
+    } else if (record != 0) {
+        hami_record_release(address, record);
+    }
+    return status;
+}
+
+/* ---- records of ending contexts ---- */
+
+/* A pool's allocations belong to no context. */
+static bool record_is_tied(uint64_t record) {
+    return record != 0 && record_kind(record) != RECORD_POOL;
+}
+
+/* Drops what an ending context still has at an address that `context` was given. A block would hide a record there. */
+HAMI_COLD static void record_drop_stale(uint64_t address, unsigned context) {
+    hami_block_drop_stale(address, context);
+    uint64_t record = hami_map_get(&records, address);
+    if (record_is_tied(record) && hami_context_is_stale(record_context(record), context) &&
+        hami_map_take_pair(&records, address, record)) {
+        hami_record_release(address, record);
+    }
+}
+
+static void record_drop(uint64_t address, uint64_t record, void *context) {
+    if (record_is_tied(record) && record_context(record) == *(const unsigned *)context &&
+        hami_map_take_pair(&records, address, record)) {
+        hami_record_release(address, record);
+    }
+}
+
+void hami_records_drop_context(unsigned context) {
+    hami_map_each(&records, record_drop, &context);
+    hami_blocks_drop_context(context);
+}
+
+/* ---- making records ---- */
+
+static bool record_put(uint64_t address, enum record_kind kind, int device, unsigned context, uint64_t amount) {
+    if (hami_contexts_are_ending()) {
+        record_drop_stale(address, context);
+    }
+    return hami_map_put(&records, address, record_of(kind, device, context, amount));
+}
+
+HAMI_HOT bool hami_record_large(uint64_t address, const struct hami_charge *charge, unsigned context) {
+    return record_put(address, RECORD_LARGE, charge->device, context, charge->pages);
+}
+
+bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned context) {
+    if (hami_contexts_are_ending()) {
+        record_drop_stale(key, context);
+    }
+    uint64_t before = hami_map_take(&records, key);
+    uint64_t pages = charge->pages + (before & AMOUNT_MASK);
+    if (!hami_map_put(&records, key, record_of(RECORD_CODE, charge->device, context, pages))) {
+        hami_record_restore(key, before); /* into the place that it has just left */
+        return false;
+    }
+    return true;
+}
+
+bool hami_record_held(uint64_t address, int share, unsigned context) {
+    return record_put(address, RECORD_HELD, -1, context, (uint64_t)share);
+}
+
+bool hami_record_pool(uint64_t address, const void *pool) {
+    if (hami_contexts_are_ending()) {
+        record_drop_stale(address, hami_context_current_id());
+    }
+    return hami_map_put(&records, address, (uint64_t)RECORD_POOL << KIND_SHIFT | hami_map_key(pool));
+}
+
+/* One thread at a time: several may ask for the handle of one address. */
+void hami_record_share(uint64_t address, uint64_t identity) {
+    HAMI_HOLD(&sharing);
+    uint64_t record = hami_map_get(&records, address);
+    if (record_kind(record) != RECORD_LARGE) {
+        return;
+    }
+    struct hami_charge charge = record_charge(record);
+    hami_share share = hami_shared_export(identity, &charge);
+    if (share >= 0 && hami_map_put(&shares, address, (uint64_t)share | SHARE_MARK)) {
+        (void)hami_map_set(&records, address,
+                           record_of(RECORD_SHARED, charge.device, record_context(record), charge.pages));
+    } else if (share >= 0) {
+        hami_shared_close(share);
+    }
+}
+
+void hami_records_after_fork(void) {
+    hami_map_reset(&records);
+    hami_map_reset(&shares);
+    hami_blocks_after_fork();
+    atomic_flag_clear(&sharing);
+}
