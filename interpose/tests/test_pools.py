@@ -197,10 +197,13 @@ def test_destroyed_pool_counts_until_its_stream_is_waited_for(start, shells, fir
     assert second.status("alloc", size) == 0
 
 
-@pytest.mark.parametrize(("contexts", "end"), [(1, "sync_stream"), (2, "sync_context"), (2, "destroy_context")])
-def test_destroyed_pool_of_two_streams_is_never_free_early(start, contexts, end):
+@pytest.mark.parametrize(
+    ("contexts", "end", "kept"),
+    [(1, "sync_stream", "0"), (1, "sync_stream", "1"), (2, "sync_context", "0"), (2, "destroy_context", "0")],
+)
+def test_destroyed_pool_of_two_streams_is_never_free_early(start, contexts, end, kept):
     """The second stream, perhaps of another context, comes to its free later. `agreed` compares the driver's books."""
-    container, shell = start()
+    container, shell = start(HAMI_SIM_POOL_SHARED_KEPT=kept)
     primary, pool = shell.made("current"), shell.made("pool", 0)
     places = [(primary, shell.made("stream"))]
     assert contexts == 1 or shell.status("context", 0) == 0
