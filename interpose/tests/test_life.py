@@ -85,19 +85,28 @@ USES = {
     "threshold": "pool",
 }
 TO_ANOTHER = {"give", "lend", "share_pool"}
-OTHERS = ("start", "fork", "exec", "exit", "kill", "suspend", "resume", "sync")
+THEMES = [
+    ("alloc", "managed", "lend"),
+    ("create", "map", "retain", "give"),
+    ("array", "sparse", "tile", "untile"),
+    ("async", "pool", "from_pool", "share_pool", "threshold", "sync"),
+    ("image", "graph", "launch", "sync"),
+]
+ENDS = ("start", "fork", "exec", "exit", "kill", "suspend", "resume")
 SIZES = [1, 4096, 100_000, MIB - 1, MIB, 3 * MIB, 40 * MIB, 300 * MIB, 900 * MIB]
 
 
 def orders(most: int) -> Any:
-    """Steps of few kinds in each order, so that these meet; what is made is given back nearly as often."""
-    kinds = st.lists(st.sampled_from([*TAKES, *USES, *OTHERS]), min_size=3, max_size=8, unique=True)
+    """Steps of two themes in each order, so that they meet; what is made is given back nearly as often."""
+    theme = st.sampled_from(THEMES)
+    kinds = st.builds(
+        lambda *some: [name for part in some for name in part], theme, theme, st.sets(st.sampled_from(ENDS))
+    )
 
     def of(some: list[str]) -> Any:
-        name = st.sampled_from([*some, *["free"] * (1 + len(some) // 2)])
-        return st.lists(
-            st.tuples(name, st.integers(0, 2), st.integers(0, 20), st.sampled_from(SIZES)), min_size=20, max_size=most
-        )
+        name = st.sampled_from([*some, *["free"] * (len(some) // 2)])
+        step = st.tuples(name, st.integers(0, 2), st.integers(0, 20), st.sampled_from(SIZES))
+        return st.lists(step, min_size=20, max_size=most)
 
     return kinds.flatmap(of)
 
