@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -29,11 +30,12 @@ def leave(container, pid, namespace, start=1):
 def test_dead_process_of_another_namespace_counts_no_more(make_container, shells, in_pid_namespace):
     """Its pid means nothing here: the lock of its slot tells that it is dead."""
     container = make_container(4000)
-    _, victim = in_pid_namespace(container)
+    pid, victim = in_pid_namespace(container)
     assert victim.status("alloc", 3000 * MIB) == 0
     shell = shells(container)
     assert shell.status("alloc", 3000 * MIB) != 0
-    victim.kill()
+    os.kill(pid, signal.SIGKILL)
+    victim.process.wait()
     assert shell.status("alloc", 3000 * MIB) == 0
     assert [process.pid for process in container.region().processes] == [shell.process.pid]
 
