@@ -1,15 +1,14 @@
 /*
- * What processes share to divide a device's time.
+ * Shared memory of the compute room: the compute block of a container's region, and the turn page of a device.
  *
- * The compute block lies behind the block of abi.h in the container's region: per device the account of the container,
- * per process and device what that process has under way. Sums are made by whoever needs them, so a dead process
- * leaves words to be zeroed and nothing to be repaired.
+ * The compute block lies behind the block of abi.h. It has one account per device, and one record per process and
+ * device of the work that this process has under way. Readers add up the processes' records, so the record of a dead
+ * process is zeroed and nothing has to be repaired.
  *
- * A turn page is one file per device that all containers with a limit on it have mounted: who may give it work now. It
- * is the only thing that tenants share, so it is read and written by system calls alone (src/compute/page.c), and what
- * it says is judged and never trusted. Nonsense in it can cost turns, never time of one's own account.
+ * All containers with a limit on a device mount its turn page. It says which of them may give the device work now.
+ * Tenants do not trust each other: the page is read and written by system calls only (compute/page.c).
  *
- * Times are nanoseconds of CLOCK_MONOTONIC. gen/layouts.py writes these structures for Python.
+ * Times are ns of CLOCK_MONOTONIC. compute/README.md defines the terms: span, grant, turn, timing event.
  */
 #ifndef HAMI_COMPUTE_ABI_H
 #define HAMI_COMPUTE_ABI_H
@@ -21,20 +20,20 @@
 #define HAMI_COMPUTE_VERSION 1
 
 /*
- * The account of a container on a device. Its balance in device time is (now - zero) × share - what is under way: one
- * word that time itself pays into, and a charge of x moves by x / share.
+ * A container's account on a device. Its balance in device time is (now - zero) × share - expected charge of the work
+ * under way. Time itself pays in. A charge of x ns moves `zero` forward by x / share.
  */
 struct hami_compute_device {
     _Atomic int64_t zero;
-    _Atomic uint64_t frontier;   /* work is known to be complete up to here */
-    _Atomic uint64_t last_grant; /* when work was last let through, as far as anybody has looked */
-    _Atomic uint32_t done;       /* futex: moves when a mark completes */
-    _Atomic uint32_t ticket;     /* next number for those who have to wait */
-    _Atomic uint32_t serving;    /* futex: the number whose turn it is */
-    _Atomic uint32_t expectant;  /* threads that wait for `done`; after one was killed too many, which costs wakes */
-    _Atomic uint64_t longest;    /* of recent launches */
-    _Atomic uint64_t identity;   /* of the container on turn pages; 0 = not drawn yet */
-    _Atomic uint64_t served;     /* when that number last showed life */
+    _Atomic uint64_t frontier;          /* all work that ended before is known to be complete */
+    _Atomic uint64_t last_grant_at;     /* when a launch last got through, as far as a thread has looked */
+    _Atomic uint32_t completions;       /* futex: moves when a timing event completes */
+    _Atomic uint32_t ticket;            /* next number for a launch that has to wait */
+    _Atomic uint32_t serving;           /* futex: the number that is served now */
+    _Atomic uint32_t waiting_for_event; /* threads; too high after one was killed, which costs needless wakes */
+    _Atomic uint64_t longest_launch;    /* smoothed maximum of recent launches */
+    _Atomic uint64_t identity;          /* of the container on turn pages; 0: not drawn yet */
+    _Atomic uint64_t served_at;         /* when the thread that is served last showed life */
     /* Figures. */
     _Atomic uint64_t charged;       /* device time */
     _Atomic uint64_t waited;        /* by launches, summed */
@@ -44,42 +43,44 @@ struct hami_compute_device {
     _Atomic uint64_t turns;         /* taken */
     _Atomic uint64_t turn_timeouts; /* launches that went without their turn */
     _Atomic uint64_t estimated;     /* device time charged by estimate instead of span */
-    _Atomic uint64_t last_wait;     /* when a launch last had to wait */
-    _Atomic uint64_t share;         /* percent in which `zero` counts a debt; 0: not yet known */
-    /* Of what is charged, that by spans: how much, since when without a rest in between, and up to when. */
+    _Atomic uint64_t last_wait_at;  /* when a launch last had to wait */
+    _Atomic uint64_t share;         /* percent in which `zero` counts a debt; 0: not known yet */
+    /* Line of spans: device time on it; its end; and the start of the newest part of it that has no gap. */
     _Atomic uint64_t spanned, spanned_to, spanned_from;
     uint64_t spare[3];
-    /* Of the turn page, for launches that take from a grant; on a cache line of its own. */
-    _Atomic uint64_t turn;      /* its word as one of us last read or wrote it; another: grants of before are void */
-    _Atomic uint64_t turns_off; /* until then the container does without turns; it waited for one in vain */
-    _Atomic uint64_t turn_got;  /* when one of us first saw that it is ours */
-    _Atomic uint64_t turn_lost; /* of late, in waits for turns: time that the balance could not keep */
-    _Atomic uint64_t turn_lost_at;
-    _Atomic uint64_t turn_free;  /* when one of us last saw that it is ours and nobody further behind waits for it */
-    _Atomic uint64_t turn_woke;  /* how long one of us takes to wake up for a turn that is handed over, smoothed */
-    _Atomic uint64_t turn_alone; /* when one of us last saw that no other container takes turns; 0: one does */
+    /* The turn. Launches that take from a grant read `turn`, so it lies on a cache line of its own. */
+    _Atomic uint64_t turn;              /* the page's word as last seen here; when it changes, grants are void */
+    _Atomic uint64_t turns_off_until;   /* the container does without turns: it waited for one in vain */
+    _Atomic uint64_t turn_since;        /* when a process first saw that the turn is ours */
+    _Atomic uint64_t turn_forfeited;    /* allowance that waits for turns took beyond the cap; decays by half of time */
+    _Atomic uint64_t turn_forfeited_at; /* when that was last updated */
+    _Atomic uint64_t turn_uncontested_at; /* when the turn was last ours with no waiter further behind */
+    _Atomic uint64_t turn_wake_ns;        /* how long a process takes to wake up for a turn, smoothed */
+    _Atomic uint64_t turn_alone_at;       /* when no other container was last seen on the page; 0: one is there */
 };
 
+/* What one process has under way on one device. */
 struct hami_compute_process {
-    _Atomic int64_t out;      /* device time granted and not charged yet */
-    _Atomic uint32_t marks;   /* under way */
-    _Atomic uint32_t waiting; /* threads */
-    _Atomic uint64_t beat;    /* of the helper thread */
-    _Atomic uint64_t since;   /* when the oldest of it was launched; 0 = nothing is under way */
-    _Atomic uint32_t fed;     /* of the waiting threads, those that wait for a completion: more work is coming */
-    _Atomic uint32_t in_turn; /* those that wait for the turn */
-    _Atomic uint32_t hidden;  /* of `out`, in 1/65536: what will not be charged, since it runs beside other work; and */
-#define HAMI_RESTS (UINT32_C(1) << 16) /* it leaves the device idle between its launches */
-    _Atomic uint32_t granted;          /* when it last got some, in 65536 ns; wraps */
-    _Atomic uint64_t had;              /* device time granted to it, less what it gave back */
-    _Atomic uint64_t busy;             /* since when the device has surely had work of it; 0 = that is not known */
+    _Atomic int64_t reserved;           /* device time granted and not charged yet */
+    _Atomic uint32_t events;            /* timing events under way, the open one included */
+    _Atomic uint32_t waiters;           /* threads that wait in the gate */
+    _Atomic uint64_t beat;              /* when the helper thread last looked */
+    _Atomic uint64_t oldest_at;         /* when the oldest work under way was launched; 0: none is */
+    _Atomic uint32_t waiting_for_event; /* of `waiters`: wait for a completion, so more work is coming */
+    _Atomic uint32_t waiting_for_turn;  /* of `waiters` */
+    _Atomic uint32_t overlap;           /* low 16 bits: part of `reserved`, in 1/65536, that overlaps other work
+                                           and will not be charged; bit 16: */
+#define HAMI_BURSTY (UINT32_C(1) << 16) /* most launches of the process come more slowly than they run */
+    _Atomic uint32_t granted_at;        /* when it last got a grant, in units of 65,536 ns; wraps */
+    _Atomic uint64_t granted_total;     /* device time granted, less what was given back */
+    _Atomic uint64_t busy_since;        /* since when the device surely has work of it; 0: not known */
 };
 
 struct hami_compute {
     uint64_t magic;
     uint32_t version, size, header_size, device_size, process_size, pad;
-    _Atomic uint64_t agent_beat; /* when the agent last looked, seconds since 1970; 0 = none does */
-    _Atomic uint64_t boot;       /* of the machine's start that all times are of, a number; 0 = not known */
+    _Atomic uint64_t agent_beat; /* when the agent last looked, seconds since 1970; 0: there is no agent */
+    _Atomic uint64_t boot;       /* number of the system start that all times belong to; 0: not known */
     uint8_t spare[4048];
     struct hami_compute_device devices[HAMI_DEVICES];
     struct hami_compute_process processes[HAMI_PROCESSES][HAMI_DEVICES];
@@ -89,31 +90,33 @@ struct hami_compute {
 #define HAMI_TURN_VERSION 1
 enum { HAMI_TURN_SLOTS = 63 };
 
-/* What a container says of itself here; each of the two is written at once. */
+/* What a container says of itself on the page. Each of these two structures is written by one system call. */
 struct hami_turn_life {
-    uint64_t beat;    /* when it last showed life */
-    uint64_t longest; /* of its launches */
+    uint64_t beat;           /* when the container last showed life */
+    uint64_t longest_launch; /* ns */
 };
 struct hami_turn_wish {
-    int64_t arrears;  /* how long it is behind its limit */
-    uint64_t waiting; /* 1: for its turn */
+    int64_t arrears;  /* how many ns the container is behind its limit */
+    uint64_t waiting; /* 1: it waits for its turn */
 };
 
 struct hami_turn_slot {
-    uint64_t owner; /* identity of the container; 0 = free */
-    uint32_t futex; /* moves when the turn is handed to it */
+    uint64_t owner; /* identity of the container; 0: free */
+    uint32_t futex; /* moves when the turn is handed to this slot */
     uint32_t pad;
     struct hami_turn_life life;
     struct hami_turn_wish wish;
     uint64_t spare[2];
 };
 
-/* `turn`, `since` and the owners change only under a lock on the bytes of `turn`: fcntl(2)'s, which ends with whoever
- * has it. */
+/*
+ * `turn`, `since` and the owners change only under a record lock of fcntl(2) on the bytes of `turn`. The kernel
+ * releases it when its holder dies.
+ */
 struct hami_turn_page {
     uint64_t magic;
     uint32_t version, size;
-    uint64_t turn;     /* slot + 1 of the holder, 0 = nobody; above 16 bits a number that moves with every change */
+    uint64_t turn;     /* low 16 bits: slot + 1 of the holder, 0: nobody; above: a number that every change moves */
     uint64_t since;    /* when the holder got it */
     uint64_t frontier; /* end of the last work under any turn */
     uint64_t spare[3];

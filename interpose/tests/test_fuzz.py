@@ -189,8 +189,8 @@ DEFECTS = {  # target, source, what stands there, what a careless hand would hav
     "a holder beyond the page": (
         "turn",
         "compute/turn.c",
-        "holder != 0 && holder <= HAMI_TURN_SLOTS && !silent",
-        "holder != 0 && !silent",
+        "holder != 0 && holder <= HAMI_TURN_SLOTS && !turn_slot_is_silent",
+        "holder != 0 && !turn_slot_is_silent",
     ),
     "others' work believed for ever": (
         "turn",
@@ -201,10 +201,10 @@ DEFECTS = {  # target, source, what stands there, what a careless hand would hav
     "a launch as long as somebody says": (
         "turn",
         "compute/turn.c",
-        "slot->life.longest > LONGEST_BELIEVED ? LONGEST_BELIEVED : slot->life.longest",
-        "slot->life.longest",
+        "slot->life.longest_launch > LAUNCH_BELIEVED_NS ? LAUNCH_BELIEVED_NS : slot->life.longest_launch",
+        "slot->life.longest_launch",
     ),
-    "turns to and fro for ever": ("turn", "compute/gate.c", " || s->now - w->turns_began >= TURNS_MOST", ""),
+    "turns to and fro for ever": ("turn", "compute/gate.c", " || s->now - w->turns_began >= TURNS_MOST_NS", ""),
     "more shares than there are": (
         "region",
         "ledger/ledger.c",

@@ -22,7 +22,7 @@ SHARE_CLAIMED: Final = 0x8000000000000000
 COMPUTE_OFFSET: Final = 2912256
 COMPUTE_MAGIC: Final = 0x31504D4F43494D48
 COMPUTE_VERSION: Final = 1
-RESTS: Final = 65536
+BURSTY: Final = 65536
 TURN_MAGIC: Final = 0x314E525554494D48
 TURN_VERSION: Final = 1
 REGION_SIZE: Final = 3969024
@@ -192,14 +192,14 @@ class ComputeDevice(c.Structure):
     _fields_ = [
         ("zero", c.c_int64),  # 0
         ("frontier", c.c_uint64),  # 8
-        ("last_grant", c.c_uint64),  # 16
-        ("done", c.c_uint32),  # 24
+        ("last_grant_at", c.c_uint64),  # 16
+        ("completions", c.c_uint32),  # 24
         ("ticket", c.c_uint32),  # 28
         ("serving", c.c_uint32),  # 32
-        ("expectant", c.c_uint32),  # 36
-        ("longest", c.c_uint64),  # 40
+        ("waiting_for_event", c.c_uint32),  # 36
+        ("longest_launch", c.c_uint64),  # 40
         ("identity", c.c_uint64),  # 48
-        ("served", c.c_uint64),  # 56
+        ("served_at", c.c_uint64),  # 56
         ("charged", c.c_uint64),  # 64
         ("waited", c.c_uint64),  # 72
         ("longest_wait", c.c_uint64),  # 80
@@ -208,20 +208,20 @@ class ComputeDevice(c.Structure):
         ("turns", c.c_uint64),  # 104
         ("turn_timeouts", c.c_uint64),  # 112
         ("estimated", c.c_uint64),  # 120
-        ("last_wait", c.c_uint64),  # 128
+        ("last_wait_at", c.c_uint64),  # 128
         ("share", c.c_uint64),  # 136
         ("spanned", c.c_uint64),  # 144
         ("spanned_to", c.c_uint64),  # 152
         ("spanned_from", c.c_uint64),  # 160
         ("spare", c.c_uint64 * 3),  # 168
         ("turn", c.c_uint64),  # 192
-        ("turns_off", c.c_uint64),  # 200
-        ("turn_got", c.c_uint64),  # 208
-        ("turn_lost", c.c_uint64),  # 216
-        ("turn_lost_at", c.c_uint64),  # 224
-        ("turn_free", c.c_uint64),  # 232
-        ("turn_woke", c.c_uint64),  # 240
-        ("turn_alone", c.c_uint64),  # 248
+        ("turns_off_until", c.c_uint64),  # 200
+        ("turn_since", c.c_uint64),  # 208
+        ("turn_forfeited", c.c_uint64),  # 216
+        ("turn_forfeited_at", c.c_uint64),  # 224
+        ("turn_uncontested_at", c.c_uint64),  # 232
+        ("turn_wake_ns", c.c_uint64),  # 240
+        ("turn_alone_at", c.c_uint64),  # 248
     ]
 
 
@@ -229,17 +229,17 @@ class ComputeProcess(c.Structure):
     """`struct hami_compute_process`, 64 bytes."""
 
     _fields_ = [
-        ("out", c.c_int64),  # 0
-        ("marks", c.c_uint32),  # 8
-        ("waiting", c.c_uint32),  # 12
+        ("reserved", c.c_int64),  # 0
+        ("events", c.c_uint32),  # 8
+        ("waiters", c.c_uint32),  # 12
         ("beat", c.c_uint64),  # 16
-        ("since", c.c_uint64),  # 24
-        ("fed", c.c_uint32),  # 32
-        ("in_turn", c.c_uint32),  # 36
-        ("hidden", c.c_uint32),  # 40
-        ("granted", c.c_uint32),  # 44
-        ("had", c.c_uint64),  # 48
-        ("busy", c.c_uint64),  # 56
+        ("oldest_at", c.c_uint64),  # 24
+        ("waiting_for_event", c.c_uint32),  # 32
+        ("waiting_for_turn", c.c_uint32),  # 36
+        ("overlap", c.c_uint32),  # 40
+        ("granted_at", c.c_uint32),  # 44
+        ("granted_total", c.c_uint64),  # 48
+        ("busy_since", c.c_uint64),  # 56
     ]
 
 
@@ -267,7 +267,7 @@ class TurnLife(c.Structure):
 
     _fields_ = [
         ("beat", c.c_uint64),  # 0
-        ("longest", c.c_uint64),  # 8
+        ("longest_launch", c.c_uint64),  # 8
     ]
 
 

@@ -1,190 +1,204 @@
-/* The container's account on one device; compute_abi.h says how one word holds it. */
-#include "compute/machine.h"
+/* Implements balance.h; compute_abi.h says how one word holds a balance. */
+#include "compute/balance.h"
 
+#include "compute/compute.h"
+#include "compute/tuning.h"
+#include "compute/turn.h"
+#include "compute/wait.h"
 #include "fault.h"
-#include "ledger/process.h"
+#include "ledger/ledger.h"
 
-static unsigned process_count(const struct machine *m) {
-    return hami_ledger_slots(m->view->region);
+enum {
+    OTHERS_ALLOWANCE_MOST_NS = 80000000, /* kept because of others' launches: 8 % of any second, as promised */
+    GONE_AFTER_NS = 2000000000,          /* the helper of a process that uses the device looks more often */
+    BACK_WITHIN_NS = GRANT_MOST_NS,      /* a process that uses a grant comes back for more within this */
+    SLICE_NS = 1000000                   /* shortest time slice that a device is believed to give a context */
+};
+
+static unsigned balance_process_count(const struct limited_device *d) {
+    return hami_ledger_slots(d->view->region);
 }
 
-static const struct hami_compute_process *process_at(const struct machine *m, unsigned slot) {
-    return &hami_compute_of(m->view->region)->processes[slot][m->index];
+static const struct hami_compute_process *balance_process(const struct limited_device *d, unsigned slot) {
+    return &hami_compute_of(d->view->region)->processes[slot][d->index];
 }
 
-bool balance_lets_rest(const struct hami_compute_process *process) {
-    return (load_relaxed(&process->hidden) & HAMI_RESTS) != 0;
+bool balance_is_bursty(const struct hami_compute_process *process) {
+    return (load_relaxed(&process->overlap) & HAMI_BURSTY) != 0;
 }
 
-bool balance_silent(const struct hami_compute_process *process, uint64_t now) {
-    uint64_t since = load_relaxed(&process->since), last = later(load_relaxed(&process->beat), since);
-    return since != 0 && now > last && now - last > SILENT_AFTER;
+bool balance_is_silent(const struct hami_compute_process *process, uint64_t now) {
+    uint64_t oldest = load_relaxed(&process->oldest_at), last = later(load_relaxed(&process->beat), oldest);
+    return oldest != 0 && now > last && now - last > SILENT_AFTER_NS;
 }
 
-/* A process that was stopped says nothing of what it had under way, which may be over: nobody waits for that. */
-static bool is_away(const struct machine *m, const struct hami_compute_process *process, uint64_t now) {
-    return process != m->own && balance_silent(process, now);
+static bool balance_leaves_out(const struct limited_device *d, const struct hami_compute_process *process,
+                               uint64_t now) {
+    return process != d->own && balance_is_silent(process, now);
 }
 
-/* What all processes of the container have under way. */
-static void add_up(const struct machine *m, struct standing *s) {
-    s->out = s->expected = s->steady = 0;
-    s->marks = s->waiting = s->fed = 0;
-    for (unsigned i = 0, count = process_count(m); i < count; i++) {
-        const struct hami_compute_process *process = process_at(m, i);
-        if (is_away(m, process, s->now)) {
+static void balance_add_up(const struct limited_device *d, struct snapshot *s) {
+    s->reserved = s->expected = s->steady = 0;
+    s->events = s->waiters = s->waiting_for_event = 0;
+    for (unsigned i = 0, count = balance_process_count(d); i < count; i++) {
+        const struct hami_compute_process *process = balance_process(d, i);
+        if (balance_leaves_out(d, process, s->now)) {
             continue;
         }
-        int64_t out = load_relaxed(&process->out);
-        bool steady = process == m->own || !balance_lets_rest(process);
-        out = out > 0 ? out : 0;
-        int64_t expected = out - (int64_t)((uint64_t)out * (load_relaxed(&process->hidden) & UINT16_MAX) >> 16);
-        s->out += out;
+        int64_t reserved = load_relaxed(&process->reserved);
+        bool steady = process == d->own || !balance_is_bursty(process);
+        reserved = reserved > 0 ? reserved : 0;
+        uint64_t overlap = (uint64_t)reserved * (load_relaxed(&process->overlap) & UINT16_MAX) >> 16;
+        int64_t expected = reserved - (int64_t)overlap;
+        s->reserved += reserved;
         s->expected += expected;
         s->steady += steady ? expected : 0;
-        s->marks += steady ? load_relaxed(&process->marks) : 0;
-        s->waiting += load_relaxed(&process->waiting);
-        s->fed += load_relaxed(&process->fed);
+        s->events += steady ? load_relaxed(&process->events) : 0;
+        s->waiters += load_relaxed(&process->waiters);
+        s->waiting_for_event += load_relaxed(&process->waiting_for_event);
     }
 }
 
-bool balance_in_turn(const struct machine *m) {
+bool balance_waits_for_turn(const struct limited_device *d) {
     uint64_t now = compute_now();
-    for (unsigned i = 0, count = process_count(m); i < count; i++) {
-        const struct hami_compute_process *process = process_at(m, i);
-        if (atomic_load(&process->in_turn) != 0 && !is_away(m, process, now)) {
+    for (unsigned i = 0, count = balance_process_count(d); i < count; i++) {
+        const struct hami_compute_process *process = balance_process(d, i);
+        if (atomic_load(&process->waiting_for_turn) != 0 && !balance_leaves_out(d, process, now)) {
             return true;
         }
     }
     return false;
 }
 
-int64_t balance_share(const struct machine *m) {
-    uint32_t share = load_relaxed(&m->share);
+int64_t balance_share(const struct limited_device *d) {
+    uint32_t share = load_relaxed(&d->share);
     return share == 0 ? 100 : share;
 }
 
 /*
- * Only an idle container loses allowance: one that waits, for its own launches or others', had no way to use it. What
- * others' launches took is made up for at once, so that it may keep of it no more than a second may have too much.
+ * What a container may keep of its balance. One that waits, for its own launches or for others', had no way to use it
+ * and keeps more than an idle one. Time that others' launches took is made up for at once, so it may keep of that no
+ * more than a second may have above the limit.
  */
-static int64_t cap_of(struct machine *m, const struct standing *s) {
-    if (s->waiting == 0 && s->now > load_relaxed(&m->shared->last_wait) + IDLE) {
-        return BURST;
+static int64_t balance_cap(struct limited_device *d, const struct snapshot *s) {
+    if (s->waiters == 0 && s->now > load_relaxed(&d->shared->last_wait_at) + IDLE_AFTER_NS) {
+        return IDLE_ALLOWANCE_NS;
     }
-    int64_t own = (int64_t)load_relaxed(&m->shared->longest);
-    int64_t others = 2 * (int64_t)turn_longest(m, s->now), longest = 2 * own;
-    others = others > SECOND_MORE ? SECOND_MORE : others;
-    longest = others > longest ? others : longest;
-    return longest > BACKLOG ? longest : BACKLOG;
+    int64_t own = 2 * (int64_t)load_relaxed(&d->shared->longest_launch);
+    int64_t others = 2 * (int64_t)turn_longest_launch(d, s->now);
+    others = others > OTHERS_ALLOWANCE_MOST_NS ? OTHERS_ALLOWANCE_MOST_NS : others;
+    int64_t longest = others > own ? others : own;
+    return longest > WAITING_ALLOWANCE_NS ? longest : WAITING_ALLOWANCE_NS;
 }
 
-void balance_read(struct machine *m, struct standing *s) {
+void balance_read(struct limited_device *d, struct snapshot *s) {
     s->now = compute_now();
-    add_up(m, s);
-    int64_t share = balance_share(m), now = (int64_t)s->now;
-    int64_t least = now - (cap_of(m, s) + s->expected) * 100 / share;
-    int64_t zero = load_relaxed(&m->shared->zero);
-    while (zero < least && !atomic_compare_exchange_weak(&m->shared->zero, &zero, least)) {
+    balance_add_up(d, s);
+    int64_t share = balance_share(d), now = (int64_t)s->now;
+    int64_t least = now - (balance_cap(d, s) + s->expected) * 100 / share;
+    int64_t zero = load_relaxed(&d->shared->zero);
+    while (zero < least && !atomic_compare_exchange_weak(&d->shared->zero, &zero, least)) {
     }
-    s->lost = zero < least ? (uint64_t)(least - zero) : 0;
+    s->forfeited = zero < least ? (uint64_t)(least - zero) : 0;
     zero = zero < least ? least : zero;
     s->balance = (now - zero) * share / 100 - s->expected;
 }
 
-void balance_charge(struct machine *m, uint64_t device_time) {
-    (void)atomic_fetch_add(&m->shared->zero, (int64_t)device_time * 100 / balance_share(m));
+void balance_charge(struct limited_device *d, uint64_t device_time) {
+    (void)atomic_fetch_add(&d->shared->zero, (int64_t)device_time * 100 / balance_share(d));
     hami_step();
-    add_relaxed(&m->shared->charged, device_time);
+    add_relaxed(&d->shared->charged, device_time);
 }
 
-int64_t balance_arrears(const struct machine *m, const struct standing *s) {
-    return s->balance * 100 / balance_share(m);
+int64_t balance_arrears(const struct limited_device *d, const struct snapshot *s) {
+    return s->balance * 100 / balance_share(d);
 }
 
-enum since { LAUNCHED, AT_WORK };
+/* ---- work under way ---- */
 
-static uint64_t since_of(const struct hami_compute_process *process, enum since which) {
-    return load_relaxed(which == AT_WORK && balance_lets_rest(process) ? &process->busy : &process->since);
-}
-
-static uint64_t earliest(const struct machine *m, enum since which, uint64_t first, bool own) {
+/* The earliest of `first` and the times since when processes have work; `surely` and `own` choose as in balance.h. */
+static uint64_t balance_earliest(const struct limited_device *d, bool surely, uint64_t first, bool own) {
     uint64_t now = compute_now();
-    for (unsigned i = 0, count = process_count(m); i < count; i++) {
-        const struct hami_compute_process *process = process_at(m, i);
-        uint64_t since = own || process != m->own ? since_of(process, which) : 0;
-        first = since != 0 && since < first && !is_away(m, process, now) ? since : first;
+    for (unsigned i = 0, count = balance_process_count(d); i < count; i++) {
+        const struct hami_compute_process *process = balance_process(d, i);
+        uint64_t since =
+            load_relaxed(surely && balance_is_bursty(process) ? &process->busy_since : &process->oldest_at);
+        if ((own || process != d->own) && since != 0 && !balance_leaves_out(d, process, now)) {
+            first = earlier(first, since);
+        }
     }
     return first;
 }
 
-/* Nothing that is under way began before this. */
-uint64_t balance_oldest(const struct machine *m, uint64_t opened) {
-    return earliest(m, LAUNCHED, opened, true);
+uint64_t balance_oldest(const struct limited_device *d, uint64_t opened) {
+    return balance_earliest(d, false, opened, true);
 }
 
-uint64_t balance_at_work(const struct machine *m, uint64_t opened) {
-    return earliest(m, AT_WORK, opened, true);
+uint64_t balance_busy_since(const struct limited_device *d, uint64_t opened) {
+    return balance_earliest(d, true, opened, true);
 }
 
-uint64_t balance_others_at_work(const struct machine *m) {
-    return earliest(m, AT_WORK, UINT64_MAX, false);
+uint64_t balance_peers_busy_since(const struct limited_device *d) {
+    return balance_earliest(d, true, UINT64_MAX, false);
 }
 
-uint64_t balance_until(const struct machine *m, uint64_t now) {
-    struct standing s = {.now = now};
-    add_up(m, &s);
-    return load_relaxed(&m->shared->charged) + (uint64_t)s.expected;
+uint64_t balance_charged_after(const struct limited_device *d, uint64_t now) {
+    struct snapshot s = {.now = now};
+    balance_add_up(d, &s);
+    return load_relaxed(&d->shared->charged) + (uint64_t)s.expected;
 }
 
-uint64_t balance_end(const struct machine *m, uint64_t opened, uint64_t until) {
-    uint64_t frontier = load_relaxed(&m->shared->frontier);
-    uint64_t charged = load_relaxed(&m->shared->charged);
-    return later(frontier, balance_oldest(m, opened)) + (until > charged ? until - charged : 0);
+uint64_t balance_expected_end(const struct limited_device *d, uint64_t opened, uint64_t charged) {
+    uint64_t frontier = load_relaxed(&d->shared->frontier), before = load_relaxed(&d->shared->charged);
+    return later(frontier, balance_oldest(d, opened)) + (charged > before ? charged - before : 0);
 }
 
-static bool is_gone(const struct hami_compute_process *process, uint64_t now) {
+/* ---- the container's processes ---- */
+
+static bool balance_is_gone(const struct hami_compute_process *process, uint64_t now) {
     uint64_t beat = load_relaxed(&process->beat);
-    return now > beat && now - beat > GONE_AFTER;
+    return now > beat && now - beat > GONE_AFTER_NS;
 }
 
-bool balance_single(const struct machine *m, uint64_t now) {
-    for (unsigned i = 0, count = process_count(m); i < count; i++) {
-        const struct hami_compute_process *process = process_at(m, i);
-        if (process != m->own && !is_gone(process, now)) {
+bool balance_is_only_process(const struct limited_device *d, uint64_t now) {
+    for (unsigned i = 0, count = balance_process_count(d); i < count; i++) {
+        const struct hami_compute_process *process = balance_process(d, i);
+        if (process != d->own && !balance_is_gone(process, now)) {
             return false;
         }
     }
     return true;
 }
 
-int64_t balance_own(const struct machine *m, int64_t amount) {
-    bool beside = load_relaxed(&m->streams) > 1;
-    return beside ? (int64_t)((double)amount * m->ratio) : amount;
+int64_t balance_counted_grant(const struct limited_device *d, int64_t amount) {
+    bool overlap = load_relaxed(&d->busy_streams) > 1;
+    return overlap ? (int64_t)((double)amount * d->charge_ratio) : amount;
 }
 
-struct others balance_others(const struct machine *m, uint64_t now) {
-    struct others others = {0, INT64_MAX, INT64_MAX, 0};
-    for (unsigned i = 0, count = process_count(m); i < count; i++) {
-        const struct hami_compute_process *process = process_at(m, i);
-        if (process == m->own) {
+struct peers balance_peers(const struct limited_device *d, uint64_t now) {
+    struct peers peers = {0, INT64_MAX, INT64_MAX, 0};
+    for (unsigned i = 0, count = balance_process_count(d); i < count; i++) {
+        const struct hami_compute_process *process = balance_process(d, i);
+        if (process == d->own) {
             continue;
         }
-        int64_t had = (int64_t)load_relaxed(&process->had);
-        bool waits = load_relaxed(&process->waiting) != 0 && !is_gone(process, now);
-        bool back = (uint32_t)(now >> 16) - load_relaxed(&process->granted) <= BACK >> 16;
-        others.had += had;
-        if ((waits || back) && !is_away(m, process, now)) {
-            others.asking++;
-            others.least = had < others.least ? had : others.least;
-            others.least_waiting = waits && had < others.least_waiting ? had : others.least_waiting;
+        int64_t granted = (int64_t)load_relaxed(&process->granted_total);
+        bool waits = load_relaxed(&process->waiters) != 0 && !balance_is_gone(process, now);
+        bool back = (uint32_t)(now >> 16) - load_relaxed(&process->granted_at) <= BACK_WITHIN_NS >> 16;
+        peers.granted += granted;
+        if ((waits || back) && !balance_leaves_out(d, process, now)) {
+            peers.asking++;
+            peers.least = granted < peers.least ? granted : peers.least;
+            peers.least_waiting = waits && granted < peers.least_waiting ? granted : peers.least_waiting;
         }
     }
-    return others;
+    return peers;
 }
 
-/* Moves a word on to `end`; returns where it was, or `end`, if it was further. */
-static uint64_t move_on(_Atomic uint64_t *word, uint64_t end) {
+/* ---- the frontier and the line of spans ---- */
+
+/* Moves a word forward to `end`. Returns where it was before; `end` if it was further. */
+static uint64_t balance_move_word(_Atomic uint64_t *word, uint64_t end) {
     uint64_t before = atomic_load(word);
     while (before < end && !atomic_compare_exchange_weak(word, &before, end)) {
     }
@@ -192,55 +206,61 @@ static uint64_t move_on(_Atomic uint64_t *word, uint64_t end) {
     return before < end ? before : end;
 }
 
-void balance_complete(struct machine *m, uint64_t end) {
-    (void)move_on(&m->shared->frontier, end);
+void balance_move_frontier(struct limited_device *d, uint64_t end) {
+    (void)balance_move_word(&d->shared->frontier, end);
 }
 
-struct spanned balance_spanned(const struct machine *m) {
-    uint64_t sum = atomic_load(&m->shared->spanned), to = atomic_load(&m->shared->spanned_to); /* as much at least */
-    return (struct spanned){sum, atomic_load(&m->shared->spanned_from), to};
+/* The sum is read first: the end that is read then includes at least that much. */
+struct span_line balance_span_line(const struct limited_device *d) {
+    uint64_t sum = atomic_load(&d->shared->spanned), to = atomic_load(&d->shared->spanned_to);
+    return (struct span_line){sum, atomic_load(&d->shared->spanned_from), to};
 }
 
-uint64_t balance_sliced(uint64_t rest, uint64_t span) {
-    return rest == 0 ? span : span > SLICE ? span - SLICE : 0;
+uint64_t balance_shared_part(uint64_t rest, uint64_t span) {
+    return rest == 0 ? span : span > SLICE_NS ? span - SLICE_NS : 0;
 }
 
-uint64_t balance_span(struct machine *m, uint64_t start, uint64_t end) {
-    if (end > start && start > atomic_load(&m->shared->spanned_to)) {
-        atomic_store(&m->shared->spanned_from, start); /* before `spanned_to` passes over the rest */
+uint64_t balance_take_span(struct limited_device *d, uint64_t start, uint64_t end) {
+    if (end > start && start > atomic_load(&d->shared->spanned_to)) {
+        atomic_store(&d->shared->spanned_from, start); /* before `spanned_to` passes over the gap */
         hami_step();
     }
-    uint64_t to = move_on(&m->shared->spanned_to, end);
-    start = to > start ? to : start;
+    uint64_t to = balance_move_word(&d->shared->spanned_to, end);
+    start = later(start, to);
     uint64_t span = end > start ? end - start : 0;
-    (void)atomic_fetch_add(&m->shared->spanned, balance_sliced(start - to, span));
+    (void)atomic_fetch_add(&d->shared->spanned, balance_shared_part(start - to, span));
     hami_step();
     return span;
 }
 
-/* What died unfinished is charged as it was estimated; twice rather than never if a sweeper dies between. */
+/* ---- the end of a process ---- */
+
+/*
+ * Work that a dead process left unfinished is charged as it was estimated. A sweeper that dies between the charge and
+ * the clearing has it charged twice, which is better than never.
+ */
 void hami_compute_forget(struct hami_region *region, unsigned slot) {
     struct hami_compute *compute = hami_compute_of(region);
     for (unsigned device = 0; device < HAMI_DEVICES; device++) {
         struct hami_compute_process *process = &compute->processes[slot][device];
-        int64_t out = atomic_load(&process->out);
+        int64_t reserved = atomic_load(&process->reserved);
         uint32_t cores = atomic_load(&region->block.devices[device].cores);
-        if (out > 0 && cores > 0 && cores < 100) {
-            out = out > BACKLOG ? BACKLOG : out;
-            (void)atomic_fetch_add(&compute->devices[device].zero, out * 100 / cores);
+        if (reserved > 0 && cores > 0 && cores < 100) {
+            reserved = reserved > WAITING_ALLOWANCE_NS ? WAITING_ALLOWANCE_NS : reserved;
+            (void)atomic_fetch_add(&compute->devices[device].zero, reserved * 100 / cores);
             hami_step();
         }
-        atomic_store(&process->out, 0);
-        atomic_store(&process->hidden, 0);
-        atomic_store(&process->had, 0);
-        atomic_store(&process->since, 0);
-        atomic_store(&process->busy, 0);
-        atomic_store(&process->marks, 0);
-        atomic_store(&process->waiting, 0);
-        atomic_store(&process->fed, 0);
-        atomic_store(&process->in_turn, 0);
-        if (out > 0) {
-            (void)atomic_fetch_add(&compute->devices[device].done, 1);
+        atomic_store(&process->reserved, 0);
+        atomic_store(&process->overlap, 0);
+        atomic_store(&process->granted_total, 0);
+        atomic_store(&process->oldest_at, 0);
+        atomic_store(&process->busy_since, 0);
+        atomic_store(&process->events, 0);
+        atomic_store(&process->waiters, 0);
+        atomic_store(&process->waiting_for_event, 0);
+        atomic_store(&process->waiting_for_turn, 0);
+        if (reserved > 0) {
+            (void)atomic_fetch_add(&compute->devices[device].completions, 1);
         }
     }
 }

@@ -1,369 +1,398 @@
-/* Where launches wait until they may start. */
-#include "compute/machine.h"
+/* Implements gate.h. */
+#include "compute/gate.h"
 
+#include "compute/alarm.h"
+#include "compute/close.h"
+#include "compute/collect.h"
+#include "compute/helper.h"
+#include "compute/tuning.h"
+#include "compute/turn_yield.h"
+#include "compute/wait.h"
 #include "fault.h"
-#include "ledger/state.h"
+#include "ledger/region.h"
 
-enum { SHORTEST = 50000, AFTER_TURN = 100000, LULL = 20000000, LENGTHY = 20000000, MANY = 4 };
-/*
- * Launches beyond this are longer than what others are granted at once by so much that it matters, and so few that the
- * device's rests between the others' grants do not.
- */
-enum { LONG = QUANTUM / 2 };
-enum { LET_BY = 256 };                  /* times, in one wait */
-enum { NEXT_PATIENCE = 2000000 };       /* with one behind somebody who is silent */
-#define TURNS_MOST UINT64_C(3000000000) /* however many others there are */
+enum {
+    AHEAD_NS = 4000000,      /* so much work may be under way: it keeps the device busy while the helper wakes up */
+    RESUME_NS = 1000000,     /* who waits for balance waits for so much, so that the device starts seldom from idle */
+    RESUME_THREADS_MOST = 4, /* ... for each waiting thread, up to so many */
+    SLEEP_LEAST_NS = 50000,
+    TURN_KEPT_SLEEP_NS = 100000,
+    LULL_NS = 20000000,            /* nobody waits longer than this only to get a larger grant */
+    LONG_LAUNCH_NS = 20000000,     /* of launches this long only one is under way */
+    UNEVEN_GRANT_NS = TURN_NS / 2, /* a process steps back after a grant this long */
+    STEP_BACK_MOST = 256,          /* times in one wait */
+    NEXT_PATIENCE_NS = 2000000     /* with the number behind a silent one */
+};
+#define TURNS_MOST_NS UINT64_C(3000000000) /* of waiting for a turn, however many other containers there are */
 
-/* A wait of one launch. */
-struct wait {
-    struct machine *machine;
+/* The wait of one launch. */
+struct gate_wait {
+    struct limited_device *device;
+    bool waiting, has_ticket, without_turn;
+    bool waited_for_balance; /* there is more than one grant now */
     uint64_t began;
-    uint64_t others;                             /* since when nothing was completed */
-    uint32_t done;                               /* of shared->done, at that time */
-    uint32_t looked;                             /* likewise, before the last look at what is under way */
-    uint64_t turn_word, turn_since, turns_began; /* whose turn it is, since when, and since when others have theirs */
     uint32_t ticket;
-    uint32_t let_by;     /* how often others were let by, */
-    int64_t theirs;      /* until they had so much; */
-    int64_t others_had;  /* what they had at the last look, */
-    uint64_t let_since;  /* and since when nothing was completed */
-    uint32_t let_done;   /* of shared->done, at that time */
-    uint64_t kept_since; /* the turn should have been given on */
-    bool waiting, ticketed, without_turn;
-    bool saved; /* waited for balance, which is more than a batch then */
+
+    /* For a completion. */
+    uint32_t looked;     /* shared->completions before the last look at what is under way */
+    uint32_t seen;       /* shared->completions when `idle_since` was set */
+    uint64_t idle_since; /* since when nothing was completed */
+
+    /* For the turn: its word, since when it is that word, and since when other containers have had the turn. */
+    uint64_t turn_word, turn_since, turns_began;
+    uint64_t kept_since; /* the turn should have been given on since then */
+
+    /* Stepping back (fairness between processes). */
+    uint32_t stepped_back;    /* times */
+    int64_t peers_due;        /* until peers were granted so much in all */
+    int64_t peers_granted;    /* at the last look */
+    uint64_t back_idle_since; /* since when nothing was completed */
+    uint32_t back_seen;       /* shared->completions at that time */
 };
 
-/* Open marks are set first: what is finished must not look as if it was under way. */
-static void begin_waiting(struct wait *w, uint64_t now) {
-    struct machine *m = w->machine;
+/* ---- the line ---- */
+
+/* Grants are closed first, so that finished work does not look as if it was under way. */
+static void gate_begin_wait(struct gate_wait *w, uint64_t now) {
+    struct limited_device *d = w->device;
     if (!w->waiting) {
         compute_lock();
-        runners_close(m);
+        close_all(d);
         helper_wake();
         compute_unlock();
         w->waiting = true;
         w->began = now;
-        (void)atomic_fetch_add(&m->own->waiting, 1);
+        (void)atomic_fetch_add(&d->own->waiters, 1);
         hami_step();
     }
-    if (!w->ticketed) {
-        w->ticketed = true;
-        w->ticket = atomic_fetch_add(&m->shared->ticket, 1);
+    if (!w->has_ticket) {
+        w->has_ticket = true;
+        w->ticket = atomic_fetch_add(&d->shared->ticket, 1);
         hami_step();
     }
 }
 
-/* Moves the line on, unless somebody has; wakes who is to be served now, and whoever was passed over. */
-static bool serve(struct machine *m, uint32_t serving, uint32_t next) {
-    if (!atomic_compare_exchange_strong(&m->shared->serving, &serving, next)) {
+/* Moves the line from `serving` to `next`. Wakes the next thread, and those that were passed over. False: it moved. */
+static bool gate_serve(struct limited_device *d, uint32_t serving, uint32_t next) {
+    if (!atomic_compare_exchange_strong(&d->shared->serving, &serving, next)) {
         return false;
     }
     hami_step();
     if (next - serving > 1) {
-        compute_wake(&m->shared->serving);
-    } else if (atomic_load(&m->shared->ticket) != next) {
-        compute_wake_number(&m->shared->serving, next);
+        compute_wake(&d->shared->serving);
+    } else if (atomic_load(&d->shared->ticket) != next) {
+        compute_wake_number(&d->shared->serving, next);
     }
     return true;
 }
 
-static void leave_line(struct wait *w) {
-    struct machine *m = w->machine;
-    uint32_t serving = atomic_load(&m->shared->serving);
-    while (w->ticketed && (int32_t)(w->ticket + 1 - serving) > 0 && !serve(m, serving, w->ticket + 1)) {
-        serving = atomic_load(&m->shared->serving);
+static void gate_leave_line(struct gate_wait *w) {
+    struct limited_device *d = w->device;
+    uint32_t serving = atomic_load(&d->shared->serving);
+    while (w->has_ticket && (int32_t)(w->ticket + 1 - serving) > 0 && !gate_serve(d, serving, w->ticket + 1)) {
+        serving = atomic_load(&d->shared->serving);
     }
-    w->ticketed = false;
+    w->has_ticket = false;
 }
 
-static void end_waiting(struct wait *w) {
-    struct machine *m = w->machine;
-    leave_line(w);
+static void gate_end_wait(struct gate_wait *w) {
+    struct limited_device *d = w->device;
+    gate_leave_line(w);
     if (w->waiting) {
-        uint64_t now = compute_now(), took = now - w->began, longest = atomic_load(&m->shared->longest_wait);
-        atomic_store(&m->shared->last_wait, now); /* first: between the two nobody may think that there is no demand */
-        (void)atomic_fetch_sub(&m->own->waiting, 1);
-        add_relaxed(&m->shared->waited, took);
-        while (longest < took && !atomic_compare_exchange_weak(&m->shared->longest_wait, &longest, took)) {
+        uint64_t now = compute_now(), took = now - w->began, longest = atomic_load(&d->shared->longest_wait);
+        /* Stored before the count falls: else the container would look idle for a moment. */
+        atomic_store(&d->shared->last_wait_at, now);
+        (void)atomic_fetch_sub(&d->own->waiters, 1);
+        add_relaxed(&d->shared->waited, took);
+        while (longest < took && !atomic_compare_exchange_weak(&d->shared->longest_wait, &longest, took)) {
         }
     }
 }
 
-/* Those who wait are served in order. One whose number is called and who is silent holds the others up for PATIENCE. */
-static void stand_in_line(struct wait *w) {
-    struct machine *m = w->machine;
+/* Waits for our number. A thread that is served and silent holds the others up for WAIT_MOST_NS. */
+static void gate_stand_in_line(struct gate_wait *w) {
+    struct limited_device *d = w->device;
     uint64_t since = compute_now();
     for (;;) {
-        uint32_t serving = atomic_load(&m->shared->serving);
-        uint64_t now = compute_now(), served = atomic_load(&m->shared->served);
+        uint32_t serving = atomic_load(&d->shared->serving);
+        uint64_t now = compute_now(), served = atomic_load(&d->shared->served_at);
         if ((int32_t)(w->ticket - serving) <= 0) {
-            atomic_store(&m->shared->served, now);
+            atomic_store(&d->shared->served_at, now);
             hami_step();
             return;
         }
         served = served > now ? 0 : served;
-        if (now - served >= PATIENCE && now - since >= PATIENCE) {
-            (void)hami_region_sweep(m->view);
-            /* Whoever died in line had others of its process beside it: those wait for nobody either. */
-            since = serve(m, serving, serving + 1) ? now - PATIENCE + NEXT_PATIENCE : since;
+        if (now - served >= WAIT_MOST_NS && now - since >= WAIT_MOST_NS) {
+            (void)hami_region_sweep(d->view);
+            /* If a process died, more of its threads may stand behind: the next numbers get less patience. */
+            since = gate_serve(d, serving, serving + 1) ? now - WAIT_MOST_NS + NEXT_PATIENCE_NS : since;
             continue;
         }
-        uint64_t waited = now - since, left = waited < PATIENCE ? PATIENCE - waited : 0;
-        uint64_t step = left < NEXT_PATIENCE ? NEXT_PATIENCE : left < PATIENCE / 4 ? left : PATIENCE / 4;
-        compute_wait_number(&m->shared->serving, serving, w->ticket, step);
+        uint64_t waited = now - since, left = waited < WAIT_MOST_NS ? WAIT_MOST_NS - waited : 0;
+        uint64_t step = later(earlier(left, WAIT_MOST_NS / 4), NEXT_PATIENCE_NS);
+        compute_wait_number(&d->shared->serving, serving, w->ticket, step);
     }
 }
 
-/*
- * Processes of a container have the same of its time, however long their launches are: who was granted a long one lets
- * others by that had less, until they got nearly as much as it did: launches of like length, which vary, go in turn as
- * they come. True: it went to the end of the line.
- */
-static bool let_by(struct wait *w, const struct standing *s) {
-    const struct machine *m = w->machine;
-    int64_t mine = load_relaxed(&m->last_amount);
-    if (!w->ticketed || mine <= LONG || w->let_by >= LET_BY) {
-        return false;
-    }
-    struct others others = balance_others(m, s->now);
-    int64_t own = (int64_t)load_relaxed(&m->own->had);
-    uint32_t done = atomic_load(&m->shared->done);
-    if (w->let_by == 0) { /* other threads of ours will be granted more, which is not for this one to wait for */
-        w->others_had = load_relaxed(&m->others_had);
-        w->theirs = w->others_had + mine * others.asking * 3 / 4;
-        w->let_since = s->now;
-        w->let_done = done;
-    }
-    if (others.had < w->others_had) { /* who ends takes with it what it had */
-        w->theirs -= w->others_had - others.had;
-    }
-    bool idly = w->let_by > 0 && others.had <= w->others_had; /* those let by did not take it either */
-    w->others_had = others.had;
-    if (w->let_done != done) {
-        w->let_done = done;
-        w->let_since = s->now;
-    }
-    bool last = atomic_load(&m->shared->ticket) == w->ticket + 1;
-    bool rests = (last || idly || own <= others.least_waiting) && s->steady < MARK; /* the device would, meanwhile */
-    if (own <= others.least || others.had >= w->theirs || rests || s->now - w->let_since >= PATIENCE) {
-        return false;
-    }
-    w->let_by++;
-    leave_line(w);
-    if (last) { /* the others were granted some a moment ago, and will be back */
-        compute_sleep_until(s->now + BATCH);
-    }
-    return true;
-}
-
-/* Who was away for long has no claim to what it did not ask for. */
-static void note_grant(struct machine *m, int64_t amount, uint64_t now) {
-    int64_t ns = balance_own(m, amount);
-    int64_t forgotten = 0;
-    if (ns > LONG) {
-        struct others others = balance_others(m, now);
-        int64_t own = (int64_t)load_relaxed(&m->own->had);
-        forgotten = others.asking > 0 && others.least > own ? others.least - own : 0;
-        store_relaxed(&m->others_had, others.had);
-    }
-    add_relaxed(&m->own->had, (uint64_t)(ns + forgotten));
-    store_relaxed(&m->own->granted, (uint32_t)(now >> 16));
-    store_relaxed(&m->last_amount, ns);
-}
-
-/* What was waited for was not the turn: whose it was meanwhile does not matter. */
-static void not_for_turn(struct wait *w) {
+/* This wait is not for the turn, so it does not matter whose turn it is meanwhile. */
+static void gate_not_for_turn(struct gate_wait *w) {
     w->turn_since = w->turns_began = 0;
 }
 
-/* True after a wait: everything may have changed. */
-static bool queued(struct wait *w, const struct standing *s) {
-    struct machine *m = w->machine;
-    uint32_t serving = atomic_load(&m->shared->serving);
-    if (w->ticketed ? (int32_t)(w->ticket - serving) <= 0 : atomic_load(&m->shared->ticket) == serving) {
-        if (w->ticketed && w->ticket == serving) {
-            store_relaxed(&m->shared->served, s->now);
+/* True after a wait in line: everything may have changed. */
+static bool gate_queue(struct gate_wait *w, const struct snapshot *s) {
+    struct limited_device *d = w->device;
+    uint32_t serving = atomic_load(&d->shared->serving);
+    if (w->has_ticket ? (int32_t)(w->ticket - serving) <= 0 : atomic_load(&d->shared->ticket) == serving) {
+        if (w->has_ticket && w->ticket == serving) {
+            store_relaxed(&d->shared->served_at, s->now);
         }
         return false;
     }
-    begin_waiting(w, s->now);
-    not_for_turn(w);
-    stand_in_line(w);
+    gate_begin_wait(w, s->now);
+    gate_not_for_turn(w);
+    gate_stand_in_line(w);
     return true;
 }
 
 /*
- * Who has to wait for balance waits for so much, for each of those that wait with it: they use it up in turn, and
- * changing from one context to the next takes device time too. That is no reason for a long wait.
+ * Fairness between a container's processes: after a long grant, a process steps to the end of the line until the others
+ * have received three quarters of that time, each of those that want more. Launches of similar length stay first come,
+ * first served. It does not step back if that would leave the device idle. True: it stepped back.
  */
-static int64_t worth_a_wait(const struct machine *m, const struct standing *s) {
-    int64_t most = LULL * balance_share(m) / 100;
-    int64_t worth = RESUME * (s->waiting < MANY ? s->waiting : MANY);
-    worth = worth > most ? most : worth;
-    return worth < RESUME ? RESUME : worth;
-}
-
-/* Pays first. */
-static void wait_for_balance(struct wait *w, const struct standing *s) {
-    struct machine *m = w->machine;
-    begin_waiting(w, s->now);
-    not_for_turn(w);
-    w->saved = true;
-    compute_lock();
-    runners_close(m);
-    helper_wake_by(turn_yield(m));
-    helper_wake();
-    compute_unlock();
-    uint64_t due = (uint64_t)((int64_t)s->now + worth_a_wait(m, s) * 100 / balance_share(m) - balance_arrears(m, s));
-    due = due < s->now + SHORTEST ? s->now + SHORTEST : due;
-    compute_sleep_until(due > s->now + PATIENCE / 2 ? s->now + PATIENCE / 2 : due);
-}
-
-/* Waits for a completion. False: there was none for PATIENCE; what runs may be waiting for this very launch. */
-static bool wait_for_completion(struct wait *w, const struct standing *s) {
-    struct machine *m = w->machine;
-    uint32_t done = w->looked; /* what is completed since then wakes us at once */
-    if (w->others == 0 || w->done != done) {
-        w->others = s->now;
-        w->done = done;
-    }
-    begin_waiting(w, s->now);
-    if (s->now - w->others >= PATIENCE) {
-        add_relaxed(&m->shared->timeouts, 1);
-        (void)hami_region_sweep(m->view);
+static bool gate_step_back(struct gate_wait *w, const struct snapshot *s) {
+    const struct limited_device *d = w->device;
+    int64_t last_grant = load_relaxed(&d->last_grant);
+    if (!w->has_ticket || last_grant <= UNEVEN_GRANT_NS || w->stepped_back >= STEP_BACK_MOST) {
         return false;
     }
-    (void)atomic_fetch_add(&m->own->fed, 1);
-    (void)atomic_fetch_add(&m->shared->expectant, 1);
-    hami_step();
-    compute_lock();
-    runners_close(m);
-    runners_hurry(m);
-    helper_wake();
-    compute_unlock();
-    uint64_t left = PATIENCE - (s->now - w->others);
-    compute_wait(&m->shared->done, done, left < PATIENCE / 2 ? left : PATIENCE / 2);
-    (void)atomic_fetch_sub(&m->shared->expectant, 1);
-    (void)atomic_fetch_sub(&m->own->fed, 1);
+    struct peers peers = balance_peers(d, s->now);
+    int64_t own = (int64_t)load_relaxed(&d->own->granted_total);
+    uint32_t completions = atomic_load(&d->shared->completions);
+    if (w->stepped_back == 0) { /* counted from our last grant: later grants to our other threads do not matter */
+        w->peers_granted = load_relaxed(&d->peers_granted);
+        w->peers_due = w->peers_granted + last_grant * peers.asking * 3 / 4;
+        w->back_idle_since = s->now;
+        w->back_seen = completions;
+    }
+    if (peers.granted < w->peers_granted) { /* a process ended, and what it was granted is not counted any more */
+        w->peers_due -= w->peers_granted - peers.granted;
+    }
+    bool unused = w->stepped_back > 0 && peers.granted <= w->peers_granted; /* no peer took the last chance */
+    w->peers_granted = peers.granted;
+    if (w->back_seen != completions) {
+        w->back_seen = completions;
+        w->back_idle_since = s->now;
+    }
+    bool last = atomic_load(&d->shared->ticket) == w->ticket + 1;
+    bool device_rests = (last || unused || own <= peers.least_waiting) && s->steady < EVENT_EVERY_NS;
+    if (own <= peers.least || peers.granted >= w->peers_due || device_rests ||
+        s->now - w->back_idle_since >= WAIT_MOST_NS) {
+        return false;
+    }
+    w->stepped_back++;
+    gate_leave_line(w);
+    if (last) { /* the peers were granted some a moment ago and will come back */
+        compute_sleep_until(s->now + GRANT_NS);
+    }
     return true;
 }
 
-static void give_up_turn(struct wait *w, uint64_t now, uint64_t since) {
-    w->without_turn = true;
-    turn_given_up(w->machine, now, now - since);
+/* ---- balance ---- */
+
+/* How much balance to wait for: RESUME_NS for each waiting thread, within limits. Each switch of context costs time. */
+static int64_t gate_balance_wanted(const struct limited_device *d, const struct snapshot *s) {
+    int64_t most = LULL_NS * balance_share(d) / 100;
+    int64_t wanted = RESUME_NS * (s->waiters < RESUME_THREADS_MOST ? s->waiters : RESUME_THREADS_MOST);
+    wanted = wanted > most ? most : wanted;
+    return wanted < RESUME_NS ? RESUME_NS : wanted;
 }
 
-/* True once there is nothing to wait for: the turn is ours, or does not come, or there are none. */
-static bool have_turn(struct wait *w, struct standing *s) {
-    struct machine *m = w->machine;
+static void gate_wait_for_balance(struct gate_wait *w, const struct snapshot *s) {
+    struct limited_device *d = w->device;
+    gate_begin_wait(w, s->now);
+    gate_not_for_turn(w);
+    w->waited_for_balance = true;
+    compute_lock();
+    close_all(d);
+    alarm_no_later_than(yield_turn(d));
+    helper_wake();
+    compute_unlock();
+    int64_t missing = gate_balance_wanted(d, s) * 100 / balance_share(d) - balance_arrears(d, s);
+    uint64_t due = later((uint64_t)((int64_t)s->now + missing), s->now + SLEEP_LEAST_NS);
+    compute_sleep_until(earlier(due, s->now + WAIT_MOST_NS / 2));
+}
+
+/* ---- work under way ---- */
+
+/*
+ * Whether enough work is under way to keep the device busy: AHEAD_NS, or two launches if they are long. Of launches
+ * longer than two turns one is enough: the device rests for a moment between them, but others would wait for both.
+ */
+static bool gate_is_far_ahead(const struct limited_device *d, const struct snapshot *s, int64_t ns) {
+    double launch = (double)ns * d->charge_ratio;
+    return (double)s->steady + launch > AHEAD_NS && s->events > (launch > LONG_LAUNCH_NS ? 0 : 1);
+}
+
+/* Waits for a completion. False: there was none for WAIT_MOST_NS; the running kernel may wait for this very launch. */
+static bool gate_wait_for_completion(struct gate_wait *w, const struct snapshot *s) {
+    struct limited_device *d = w->device;
+    uint32_t completions = w->looked; /* a completion since that look wakes us at once */
+    if (w->idle_since == 0 || w->seen != completions) {
+        w->idle_since = s->now;
+        w->seen = completions;
+    }
+    gate_begin_wait(w, s->now);
+    if (s->now - w->idle_since >= WAIT_MOST_NS) {
+        add_relaxed(&d->shared->timeouts, 1);
+        (void)hami_region_sweep(d->view);
+        return false;
+    }
+    (void)atomic_fetch_add(&d->own->waiting_for_event, 1);
+    (void)atomic_fetch_add(&d->shared->waiting_for_event, 1);
+    hami_step();
+    compute_lock();
+    close_all(d);
+    close_hurry(d);
+    helper_wake();
+    compute_unlock();
+    uint64_t left = WAIT_MOST_NS - (s->now - w->idle_since);
+    compute_wait(&d->shared->completions, completions, earlier(left, WAIT_MOST_NS / 2));
+    (void)atomic_fetch_sub(&d->shared->waiting_for_event, 1);
+    (void)atomic_fetch_sub(&d->own->waiting_for_event, 1);
+    return true;
+}
+
+/* ---- the turn ---- */
+
+static void gate_give_up_turn(struct gate_wait *w, uint64_t now, uint64_t since) {
+    w->without_turn = true;
+    turn_give_up(w->device, now, now - since);
+}
+
+/* Our turn is over. True: it was given on. False: it is still ours; waits until it may be given on. */
+static bool gate_give_turn_on(struct gate_wait *w, const struct snapshot *s) {
+    struct limited_device *d = w->device;
+    gate_begin_wait(w, s->now);
+    compute_lock();
+    uint64_t due = yield_turn(d);
+    alarm_no_later_than(due);
+    helper_wake();
+    compute_unlock();
+    if (due == UINT64_MAX) {
+        return true;
+    }
+    w->kept_since = s->reserved > 0 || w->kept_since == 0 ? s->now : w->kept_since;
+    if (s->now - w->kept_since >= WAIT_MOST_NS) {
+        gate_give_up_turn(w, s->now, w->kept_since); /* another process keeps us from giving it on */
+    } else if (s->reserved == 0 || !gate_wait_for_completion(w, s)) {
+        compute_sleep_until(s->now + TURN_KEPT_SLEEP_NS);
+    }
+    return false;
+}
+
+/* True: nothing to wait for, since the turn is ours, or does not come, or there are no turns. */
+static bool gate_has_turn(struct gate_wait *w, const struct snapshot *s) {
+    struct limited_device *d = w->device;
     if (w->without_turn) {
         return true;
     }
     if (w->turns_began != 0) {
-        turn_lost(m, s);
+        yield_forfeited(d, s);
     }
-    if (turn_expired(m, s)) {
-        begin_waiting(w, s->now);
-        compute_lock();
-        uint64_t due = turn_yield(m);
-        bool kept = due != UINT64_MAX;
-        helper_wake_by(due);
-        helper_wake();
-        compute_unlock();
-        if (kept) {
-            w->kept_since = s->out > 0 || w->kept_since == 0 ? s->now : w->kept_since;
-            if (s->now - w->kept_since >= PATIENCE) {
-                give_up_turn(w, s->now, w->kept_since); /* somebody keeps us from handing it on */
-                return true;
-            }
-            if (s->out == 0 || !wait_for_completion(w, s)) {
-                compute_sleep_until(s->now + AFTER_TURN);
-            }
-            return false;
-        }
+    if (yield_is_due(d, s) && !gate_give_turn_on(w, s)) {
+        return w->without_turn;
     }
-    enum turn turn = turn_take(m, s->now);
+    enum turn turn = turn_take(d, s->now);
     if (turn == TURN_OURS) {
         return true;
     }
-    begin_waiting(w, s->now);
-    uint64_t word = atomic_load(turn_word(m));
+    gate_begin_wait(w, s->now);
+    uint64_t word = atomic_load(turn_word(d));
     if (w->turn_since == 0 || w->turn_word != word) {
         w->turn_word = word;
         w->turn_since = s->now;
         w->turns_began = w->turns_began == 0 ? s->now : w->turns_began;
     }
-    if (s->now - w->turn_since >= turn_patience(m) || s->now - w->turns_began >= TURNS_MOST) {
-        give_up_turn(w, s->now, w->turns_began);
+    if (s->now - w->turn_since >= turn_patience(d) || s->now - w->turns_began >= TURNS_MOST_NS) {
+        gate_give_up_turn(w, s->now, w->turns_began);
         return true;
     }
-    turn_wait(m, s, turn);
+    yield_wait(d, s, turn);
     return false;
 }
 
-void gate_reserve(struct machine *m, int64_t ns, int64_t launch, uint64_t now) {
-    (void)atomic_fetch_add(&m->own->out, ns);
+/* ---- passing ---- */
+
+/* A process that was away has no claim to what it did not ask for: it is counted as granted, up to the least peer. */
+static void gate_count_grant(struct limited_device *d, int64_t amount, uint64_t now) {
+    int64_t ns = balance_counted_grant(d, amount), unclaimed = 0;
+    if (ns > UNEVEN_GRANT_NS) {
+        struct peers peers = balance_peers(d, now);
+        int64_t own = (int64_t)load_relaxed(&d->own->granted_total);
+        unclaimed = peers.asking > 0 && peers.least > own ? peers.least - own : 0;
+        store_relaxed(&d->peers_granted, peers.granted);
+    }
+    add_relaxed(&d->own->granted_total, (uint64_t)(ns + unclaimed));
+    store_relaxed(&d->own->granted_at, (uint32_t)(now >> 16));
+    store_relaxed(&d->last_grant, ns);
+}
+
+void gate_reserve(struct limited_device *d, int64_t amount, int64_t longest, uint64_t now) {
+    (void)atomic_fetch_add(&d->own->reserved, amount);
     hami_step();
-    note_grant(m, ns, now);
-    store_relaxed(&m->shared->last_grant, now);
-    add_relaxed(&m->shared->grants, 1);
-    int64_t longest = (int64_t)load_relaxed(&m->shared->longest);
-    longest = launch > longest ? launch : longest - (longest - launch) / 64;
-    store_relaxed(&m->shared->longest, (uint64_t)longest);
+    gate_count_grant(d, amount, now);
+    store_relaxed(&d->shared->last_grant_at, now);
+    add_relaxed(&d->shared->grants, 1);
+    int64_t known = (int64_t)load_relaxed(&d->shared->longest_launch);
+    known = longest > known ? longest : known - (known - longest) / 64;
+    store_relaxed(&d->shared->longest_launch, (uint64_t)known);
 }
 
 /*
- * As much as was waited for at once: each of several that take turns at it is woken as seldom as can be. More than
- * RESUME only where all the others then get theirs within LULL, and no other container waits for the end of a turn.
+ * After a wait a larger grant, so that several threads which take turns are each woken seldom: up to GRANT_MOST_NS if
+ * all the others then get theirs within LULL_NS, or RESUME_NS beside other containers, which wait for the turn's end.
  */
-static int64_t batch(const struct wait *w, const struct standing *s, int64_t ns) {
-    if (!(w->saved || w->ticketed) || ns != BATCH || s->balance < BATCH) {
+static int64_t gate_amount(const struct gate_wait *w, const struct snapshot *s, int64_t ns) {
+    if (!(w->waited_for_balance || w->has_ticket) || ns != GRANT_NS || s->balance < GRANT_NS) {
         return ns;
     }
-    const struct machine *m = w->machine;
-    int64_t most = turn_company(m, s->now) ? RESUME : LULL * balance_share(m) / 100 / (s->waiting + 1);
-    most = most > BATCH_MOST ? BATCH_MOST : most < RESUME ? RESUME : most;
+    const struct limited_device *d = w->device;
+    bool company = turn_has_company(d, s->now);
+    int64_t most = company ? RESUME_NS : LULL_NS * balance_share(d) / 100 / (s->waiters + 1);
+    most = most > GRANT_MOST_NS ? GRANT_MOST_NS : most < RESUME_NS ? RESUME_NS : most;
     return s->balance < most ? s->balance : most;
 }
 
-/*
- * Whether enough is under way to keep the device fed: two launches, where they are long. Of those that are longer than
- * two turns one: others would wait for both, and the device rests only for a moment in between.
- */
-static bool far_ahead(const struct machine *m, const struct standing *s, int64_t ns) {
-    double launch = (double)ns * m->ratio;
-    return (double)s->steady + launch > AHEAD && s->marks > (launch > LENGTHY ? 0 : 1);
-}
-
-bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest) {
-    struct wait w = {.machine = m};
+bool gate_pass(struct limited_device *d, int64_t *amount, bool unknown, int64_t longest) {
+    struct gate_wait w = {.device = d};
     int64_t ns = *amount;
     bool patient = true;
     for (;;) {
-        struct standing s;
-        w.looked = atomic_load(&m->shared->done);
-        runners_look(m, compute_now());
-        balance_read(m, &s);
-        if (load_relaxed(&m->share) == 0) {
-            gate_reserve(m, ns, longest, s.now);
-            break; /* the limit is gone */
+        struct snapshot s;
+        w.looked = atomic_load(&d->shared->completions);
+        collect_if_due(d, compute_now());
+        balance_read(d, &s);
+        if (load_relaxed(&d->share) == 0) { /* the limit is gone */
+            gate_reserve(d, ns, longest, s.now);
+            break;
         }
-        if (queued(&w, &s)) {
+        if (gate_queue(&w, &s)) {
             continue;
         }
         if (s.balance <= 0) {
-            wait_for_balance(&w, &s);
-            (void)machines_refresh();
-        } else if (patient && s.out > 0 && (unknown || far_ahead(m, &s, ns))) {
-            patient = wait_for_completion(&w, &s);
-        } else if (let_by(&w, &s)) {
+            gate_wait_for_balance(&w, &s);
+            (void)limited_devices_refresh();
+        } else if (patient && s.reserved > 0 && (unknown || gate_is_far_ahead(d, &s, ns))) {
+            patient = gate_wait_for_completion(&w, &s);
+        } else if (gate_step_back(&w, &s)) {
             continue;
-        } else if (have_turn(&w, &s)) {
-            *amount = batch(&w, &s, ns);
-            gate_reserve(m, *amount, longest, s.now);
+        } else if (gate_has_turn(&w, &s)) {
+            *amount = gate_amount(&w, &s, ns);
+            gate_reserve(d, *amount, longest, s.now);
             break;
         }
     }
-    end_waiting(&w);
+    gate_end_wait(&w);
     return w.waiting;
 }

@@ -1,105 +1,81 @@
-/*
- * The helper: one thread of a process that has work under way on a limited device. It sleeps to the moment when the
- * oldest mark should be complete, looks, settles, and wakes whom that lets go on. With nothing under way it sleeps
- * until it is woken.
- */
-#include "compute/machine.h"
+/* Implements helper.h. */
+#include "compute/helper.h"
 
+#include "compute/alarm.h"
+#include "compute/close.h"
+#include "compute/collect.h"
+#include "compute/turn_yield.h"
+#include "compute/wait.h"
 #include "doors/hook.h"
 
 #include <pthread.h>
 #include <signal.h>
 
-enum { STACK = 256 * 1024, IDLE_NS = 1000000000, RELAXED = 2, SOONER = 100000 };
+enum { STACK_BYTES = 256 * 1024, IDLE_WAIT_NS = 1000000000, CAPTURE_MODE_RELAXED = 2 };
 
-static bool started, owed;     /* under the process's lock */
-static _Atomic uint32_t asked; /* futex: moves when there is something to do */
-static _Atomic bool idle;
-static uint64_t next; /* look, under the process's lock */
-
-/* One look at everything. Returns when the next is due. */
-static uint64_t look(void) {
-    uint64_t now = compute_now();
-    uint64_t due = runners_settle(now);
+/* Looks at everything once. Returns when the next look is due. */
+static uint64_t helper_look(void) {
+    uint64_t now = compute_now(), due = UINT64_MAX;
+    if (event_driver_is_usable()) {
+        collect_events();
+        close_quiet(now);
+        due = collect_next_look(now);
+    }
     for (unsigned i = 0; i < HAMI_DEVICES; i++) {
-        struct machine *m = machine_at(i);
-        if (m != NULL) {
-            store_relaxed(&m->own->beat, now);
-            due = earlier(due, turn_yield(m));
+        struct limited_device *d = limited_device_at(i);
+        if (d != NULL) {
+            store_relaxed(&d->own->beat, now);
+            due = earlier(due, yield_turn(d));
         }
     }
     return due;
 }
 
-static void *help(void *data) {
-    /* In the modes of capture that forbid it to all threads, looking at events would spoil somebody's capture. */
-    int mode = RELAXED;
+static void *helper_run(void *data) {
+    /* In the other modes of capture, asking for an event's state would abort another thread's capture. */
+    int mode = CAPTURE_MODE_RELAXED;
     CUresult (*exchange)(int *) = hami_cuda_function("cuThreadExchangeStreamCaptureMode");
     if (exchange != NULL) {
         (void)exchange(&mode);
     }
     for (;;) {
-        uint32_t seen = atomic_load(&asked);
+        uint32_t asked = atomic_load(&alarm_of_helper.asked);
         compute_lock();
-        uint64_t due = next = look();
-        atomic_store(&idle, due == UINT64_MAX);
+        uint64_t due = alarm_of_helper.next = helper_look();
+        atomic_store(&alarm_of_helper.idle, due == UINT64_MAX);
         compute_unlock();
         uint64_t now = compute_now();
         if (due == UINT64_MAX) {
-            compute_wait_here(&asked, seen, IDLE_NS);
+            compute_wait_private(&alarm_of_helper.asked, asked, IDLE_WAIT_NS);
         } else if (due > now) {
-            compute_wait_here(&asked, seen, due - now);
+            compute_wait_private(&alarm_of_helper.asked, asked, due - now);
         }
     }
     return data;
 }
 
-/* Without signals, which are the program's; without it, should the machine have no thread left, estimates count. */
-static void start(void) {
+/* All signals are blocked in it: they are for the program's threads. If no thread can be made, estimates are charged.
+ */
+static void helper_start(void) {
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, before;
     if (pthread_attr_init(&attributes) != 0) {
         return;
     }
-    (void)pthread_attr_setstacksize(&attributes, STACK);
+    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
     (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    started = pthread_create(&thread, &attributes, help, NULL) == 0;
+    alarm_of_helper.running = pthread_create(&thread, &attributes, helper_run, NULL) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attributes);
 }
 
 void helper_wake(void) {
-    if (!started) {
-        start();
-    } else if (atomic_exchange(&idle, false)) {
-        (void)atomic_fetch_add(&asked, 1);
-        owed = true; /* woken now it would only wait for the lock */
+    if (!alarm_of_helper.running) {
+        helper_start();
+    } else if (atomic_exchange(&alarm_of_helper.idle, false)) {
+        alarm_ring();
     }
-}
-
-void helper_wake_by(uint64_t due) {
-    if (started && next != UINT64_MAX && next > due && next - due > SOONER) {
-        next = due;
-        (void)atomic_fetch_add(&asked, 1);
-        owed = true;
-    }
-}
-
-bool helper_owed(void) {
-    bool was = owed;
-    owed = false;
-    return was;
-}
-
-void helper_pay(void) {
-    compute_wake_here(&asked);
-}
-
-void helper_reset(void) {
-    started = owed = false;
-    next = 0;
-    atomic_store(&idle, false);
 }

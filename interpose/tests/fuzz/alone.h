@@ -1,4 +1,4 @@
-/* What the gate asks of the rest of the library, where that has nothing to say; for includers of src/compute/gate.c. */
+/* What the gate calls that plays no part in a test; for includers of src/compute/gate.c. */
 #ifndef ALONE_H
 #define ALONE_H
 
@@ -16,22 +16,22 @@ void compute_wake_number(const _Atomic uint32_t *word, uint32_t number) {
     (void)number;
 }
 
-struct others balance_others(const struct machine *m, uint64_t now) {
-    (void)m;
+struct peers balance_peers(const struct limited_device *d, uint64_t now) {
+    (void)d;
     (void)now;
-    return (struct others){0, INT64_MAX, INT64_MAX, 0};
+    return (struct peers){0, INT64_MAX, INT64_MAX, 0};
 }
 
-int64_t balance_own(const struct machine *m, int64_t amount) {
-    (void)m;
+int64_t balance_counted_grant(const struct limited_device *d, int64_t amount) {
+    (void)d;
     return amount;
 }
 
-int64_t balance_share(const struct machine *m) {
-    return m->share;
+int64_t balance_share(const struct limited_device *d) {
+    return d->share;
 }
 
-int machines_refresh(void) {
+int limited_devices_refresh(void) {
     return COMPUTE_ON;
 }
 
@@ -44,16 +44,16 @@ void compute_unlock(void) {
 void helper_wake(void) {
 }
 
-void runners_close(struct machine *m) {
-    (void)m;
+void close_all(struct limited_device *d) {
+    (void)d;
 }
 
-void runners_hurry(const struct machine *m) {
-    (void)m;
+void close_hurry(const struct limited_device *d) {
+    (void)d;
 }
 
-void runners_look(struct machine *m, uint64_t now) {
-    (void)m;
+void collect_if_due(struct limited_device *d, uint64_t now) {
+    (void)d;
     (void)now;
 }
 

@@ -1,20 +1,22 @@
 /*
- * The turn page, which every tenant of the device may write at any moment, also between two looks of one decision: what
- * it says is believed so far as promised, nothing outside it is read, what is written lies where it may, and no launch
- * waits longer than promised. Time is a number here; a wait moves it on.
+ * Turns and the gate over a turn page that other tenants write at any moment, also between two reads of one decision.
+ * Promises: what the page says is believed no further than turn.h says, nothing outside the page is read, writes stay
+ * in our slot or under the lock, and no launch waits longer than promised. Time is a number here; a wait moves it
+ * forward.
  *
- * An input is what the page says at first, then deeds: of this container, and of the others before each look.
+ * An input is what the page says at first, then deeds: of this container, and of the others before each read.
  */
-/* In place of hami/hook.h, which is generated in part. */
+/* In place of doors/hook.h, which needs a generated header. */
 #define HAMI_HOOK_H
 #include "../../src/compute/turn.c"
 #include "../../src/compute/gate.c"
+#include "../../src/compute/turn_yield.c"
 
 #include "alone.h"
 #include "fuzz.h"
 
 enum { DEEDS = 24, BUSY = 500, DEBT = 10000000, ENDS = 20000000 };
-#define LONGEST_WAIT (TURNS_MOST + 2 * PATIENCE + DEBT * 100 / 30 + ENDS)
+#define LONGEST_WAIT (TURNS_MOST_NS + 2 * WAIT_MOST_NS + DEBT * 100 / 30 + ENDS)
 
 struct input {
     const uint8_t *at, *end;
@@ -22,11 +24,11 @@ struct input {
 
 static struct input in;
 static struct hami_turn_page content;
-static struct hami_compute_device device;
+static struct hami_compute_device shared;
 static struct hami_compute_process own;
 static struct hami_region_view view;
-static struct machine machine;
-static struct standing standing;
+static struct limited_device device;
+static struct snapshot standing;
 static uint64_t now, deadline;
 static bool locked, restless;
 
@@ -48,21 +50,25 @@ static uint64_t value(void) {
                               now,
                               now + 1,
                               now - 1,
-                              now + SILENT,
-                              now - SILENT - 1,
-                              now - QUANTUM,
-                              now + (uint64_t)REST * PATIENCE,
-                              now - GONE - 1,
-                              LONGEST_BELIEVED + 1,
-                              TAIL};
+                              now + HOLDER_SILENT_AFTER_NS,
+                              now - HOLDER_SILENT_AFTER_NS - 1,
+                              now - TURN_NS,
+                              now + (uint64_t)TURNS_OFF_TIMES * WAIT_MOST_NS,
+                              now - SLOT_GONE_AFTER_NS - 1,
+                              LAUNCH_BELIEVED_NS + 1,
+                              FRONTIER_LATE_NS};
     unsigned which = byte(), high = which == 255 ? byte() : 0;
     return which < sizeof known / sizeof known[0] ? known[which] : (uint64_t)byte() << high % 64;
+}
+
+static uint64_t next_turn(unsigned holder) {
+    return ((content.turn >> HOLDER_BITS) + 1) << HOLDER_BITS | holder;
 }
 
 /* Two others give the turn to and fro, and live. */
 static void to_and_fro(void) {
     unsigned other = (unsigned)(content.turn >> HOLDER_BITS) % 2 + 2;
-    content.turn = next_word(content.turn, other);
+    content.turn = next_turn(other);
     content.since = content.slots[other - 1].life.beat = now;
     content.slots[other - 1].owner = other;
 }
@@ -85,13 +91,13 @@ static void meddle(void) {
         slot->owner = value();
         break;
     case OURS:
-        slot->owner = atomic_load(&device.identity);
+        slot->owner = atomic_load(&shared.identity);
         break;
     case BEAT:
         slot->life.beat = value();
         break;
     case LONGEST:
-        slot->life.longest = value();
+        slot->life.longest_launch = value();
         break;
     case ARREARS:
         slot->wish.arrears = (int64_t)value();
@@ -100,7 +106,7 @@ static void meddle(void) {
         slot->wish.waiting = value();
         break;
     case HAND_OVER:
-        content.turn = next_word(content.turn, byte() % 4 + 1);
+        content.turn = next_turn(byte() % 4 + 1);
         content.since = now;
         break;
     default:
@@ -108,7 +114,7 @@ static void meddle(void) {
     }
 }
 
-/* ---- what the two stand on ---- */
+/* ---- what turn.c, turn_yield.c and gate.c call ---- */
 
 static bool fails(void) {
     return byte() % 16 == 15;
@@ -116,7 +122,7 @@ static bool fails(void) {
 
 bool page_read(struct page *p, struct hami_turn_page *seen, size_t size) {
     (void)p;
-    PROMISE(size == HEADER || size == WHOLE);
+    PROMISE(size == TURN_PAGE_HEADER || size == TURN_PAGE_WHOLE);
     meddle();
     if (restless && in.at >= in.end) {
         to_and_fro();
@@ -128,13 +134,14 @@ bool page_read(struct page *p, struct hami_turn_page *seen, size_t size) {
 bool page_write(struct page *p, size_t at, const void *from, size_t size) {
     (void)p;
     size_t turn = offsetof(struct hami_turn_page, turn), frontier = offsetof(struct hami_turn_page, frontier);
-    if (at < HEADER) {
+    if (at < TURN_PAGE_HEADER) {
         PROMISE((at == turn && locked && (size == 16 || size == 24)) || (at == frontier && size == 8));
     } else {
-        size_t slot = (at - HEADER) / sizeof(struct hami_turn_slot), field = at - IN_SLOT(slot, owner);
+        size_t slot = (at - TURN_PAGE_HEADER) / sizeof(struct hami_turn_slot),
+               field = at - TURN_SLOT_OFFSET(slot, owner);
         bool futex = field == offsetof(struct hami_turn_slot, futex) && size == 4;
         PROMISE(slot < HAMI_TURN_SLOTS && field + size <= sizeof(struct hami_turn_slot));
-        PROMISE(field == 0 || futex || slot == atomic_load(&machine.turn_slot));
+        PROMISE(field == 0 || futex || slot == atomic_load(&device.turn_slot));
         PROMISE(locked || (field != 0 && !futex));
     }
     if (fails()) {
@@ -157,27 +164,27 @@ void page_unlock(struct page *p) {
     locked = false;
 }
 
-/* What is cut off answers at once; with nothing more to come a wait takes all its time. */
+/* On a page that was cut short a wait returns at once. Behind the end of the input it takes all its time. */
 static void wait_up_to(uint64_t ns) {
-    PROMISE(!locked && ns <= PATIENCE);
+    PROMISE(!locked && ns <= WAIT_MOST_NS);
     now += in.at < in.end ? ns / (1 + byte() % 64) : ns;
 }
 
 void page_wait(const struct page *p, size_t at, uint32_t seen, uint64_t ns) {
     (void)p;
     (void)seen;
-    PROMISE(at == IN_SLOT(atomic_load(&machine.turn_slot), futex));
+    PROMISE(at == TURN_SLOT_OFFSET(atomic_load(&device.turn_slot), futex));
     wait_up_to(ns);
 }
 
 void page_wake(const struct page *p, size_t at) {
     (void)p;
-    PROMISE(at < WHOLE);
+    PROMISE(at < TURN_PAGE_WHOLE);
 }
 
-void page_open(struct page *p, const char *path) {
-    (void)p;
-    (void)path;
+void limited_device_open_page(struct limited_device *d, const char *uuid) {
+    (void)d;
+    (void)uuid;
 }
 
 uint64_t compute_now(void) {
@@ -187,7 +194,7 @@ uint64_t compute_now(void) {
 }
 
 void compute_sleep_until(uint64_t due) {
-    PROMISE(!locked && (due <= now || due - now <= PATIENCE));
+    PROMISE(!locked && (due <= now || due - now <= WAIT_MOST_NS));
     now = due > now ? due : now;
 }
 
@@ -198,91 +205,92 @@ void compute_wait(const _Atomic uint32_t *word, uint32_t seen, uint64_t ns) {
 }
 
 /* Time pays in, and what is under way ends. */
-void balance_read(struct machine *m, struct standing *s) {
+void balance_read(struct limited_device *d, struct snapshot *s) {
     *s = standing;
     s->now = compute_now();
-    int64_t paid = (int64_t)(s->now - standing.now) * balance_share(m) / 100;
-    s->balance = standing.balance + paid < BACKLOG ? standing.balance + paid : BACKLOG;
+    int64_t paid = (int64_t)(s->now - standing.now) * balance_share(d) / 100;
+    s->balance = standing.balance + paid < WAITING_ALLOWANCE_NS ? standing.balance + paid : WAITING_ALLOWANCE_NS;
     if (s->now - standing.now > ENDS) {
-        s->out = s->expected = 0;
-        s->marks = 0;
+        s->reserved = s->expected = 0;
+        s->events = 0;
     }
 }
 
-int64_t balance_arrears(const struct machine *m, const struct standing *s) {
-    return s->balance * 100 / balance_share(m);
+int64_t balance_arrears(const struct limited_device *d, const struct snapshot *s) {
+    return s->balance * 100 / balance_share(d);
 }
 
-bool balance_in_turn(const struct machine *m) {
-    return atomic_load(&m->own->in_turn) != 0;
+bool balance_waits_for_turn(const struct limited_device *d) {
+    return atomic_load(&d->own->waiting_for_turn) != 0;
 }
 
-uint64_t balance_oldest(const struct machine *m, uint64_t opened) {
-    (void)m;
+uint64_t balance_oldest(const struct limited_device *d, uint64_t opened) {
+    (void)d;
     return opened;
 }
 
 /* ---- deeds of ours ---- */
 
 static void launch(void) {
-    int64_t amount = BATCH;
+    int64_t amount = GRANT_NS;
     deadline = now + LONGEST_WAIT;
-    (void)gate_pass(&machine, &amount, false, BATCH);
+    (void)gate_pass(&device, &amount, false, GRANT_NS);
     deadline = UINT64_MAX;
-    PROMISE(amount > 0 && amount <= BATCH_MOST);
-    PROMISE(atomic_load(&own.waiting) == 0 && atomic_load(&own.in_turn) == 0 && atomic_load(&own.fed) == 0);
-    PROMISE(atomic_load(&device.serving) == atomic_load(&device.ticket));
-    atomic_store(&own.out, 0);
+    PROMISE(amount > 0 && amount <= GRANT_MOST_NS);
+    PROMISE(atomic_load(&own.waiters) == 0 && atomic_load(&own.waiting_for_turn) == 0 &&
+            atomic_load(&own.waiting_for_event) == 0);
+    PROMISE(atomic_load(&shared.serving) == atomic_load(&shared.ticket));
+    atomic_store(&own.reserved, 0);
 }
 
-static void settle(void) {
-    uint64_t end = now - (uint64_t)byte() * 10000, got = atomic_load(&device.turn_got);
-    uint64_t before = atomic_load(&device.frontier), found = turn_frontier(&machine, end);
-    got = atomic_load(&device.turn_got) > got ? atomic_load(&device.turn_got) : got;
-    PROMISE(found <= end && found <= got + TAIL);
-    atomic_store(&device.frontier, end > before ? end : before);
-    turn_move_frontier(&machine, end);
+static void complete(void) {
+    uint64_t end = now - (uint64_t)byte() * 10000, got = atomic_load(&shared.turn_since);
+    uint64_t before = atomic_load(&shared.frontier), found = turn_frontier(&device, end);
+    got = atomic_load(&shared.turn_since) > got ? atomic_load(&shared.turn_since) : got;
+    PROMISE(found <= end && found <= got + FRONTIER_LATE_NS);
+    atomic_store(&shared.frontier, end > before ? end : before);
+    turn_move_frontier(&device, end);
 }
 
 static void yield(void) {
-    uint64_t due = turn_yield(&machine), most = turn_alone(&machine, now) ? LINGER : TEND;
+    uint64_t due = yield_turn(&device), most = turn_is_alone(&device, now) ? WATCH_NS : WATCH_END_NS;
     PROMISE(due == UINT64_MAX || (due > now - 100 * BUSY && due <= now + most));
 }
 
 static void ask(void) {
-    PROMISE(turn_patience(&machine) <= PATIENCE + 2 * (uint64_t)LONGEST_BELIEVED);
-    PROMISE(turn_longest(&machine, now) <= LONGEST_BELIEVED);
+    PROMISE(turn_patience(&device) <= WAIT_MOST_NS + 2 * (uint64_t)LAUNCH_BELIEVED_NS);
+    PROMISE(turn_longest_launch(&device, now) <= LAUNCH_BELIEVED_NS);
 }
 
 static void work(void) {
-    standing = (struct standing){.now = now,
+    standing = (struct snapshot){.now = now,
                                  .balance = (int64_t)byte() * 300000 - DEBT,
-                                 .out = (int64_t)(byte() % 4) * BATCH,
-                                 .marks = byte() % 4,
-                                 .lost = (uint64_t)byte() * 1000000};
-    standing.expected = standing.out;
-    atomic_store(&device.longest, (uint64_t)byte() * 100000);
-    atomic_store(&device.last_grant, now);
+                                 .reserved = (int64_t)(byte() % 4) * GRANT_NS,
+                                 .events = byte() % 4,
+                                 .forfeited = (uint64_t)byte() * 1000000};
+    standing.expected = standing.reserved;
+    atomic_store(&shared.longest_launch, (uint64_t)byte() * 100000);
+    atomic_store(&shared.last_grant_at, now);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    enum { LAUNCH, SETTLE, YIELD, ASK, WORK, LATER, KINDS };
+    enum { LAUNCH, COMPLETE, YIELD, ASK, WORK, LATER, KINDS };
     in = (struct input){data, data + size};
     now = UINT64_C(1) << 40;
     deadline = UINT64_MAX;
     memset(&content, 0, sizeof content);
-    memset(&device, 0, sizeof device);
+    memset(&shared, 0, sizeof shared);
     memset(&own, 0, sizeof own);
-    memset(&machine, 0, sizeof machine);
+    memset(&device, 0, sizeof device);
     content.magic = HAMI_TURN_MAGIC;
     content.version = HAMI_TURN_VERSION;
     content.size = sizeof content;
-    standing = (struct standing){.now = now, .balance = BACKLOG};
-    machine.shared = &device;
-    machine.own = &own;
-    machine.view = &view;
-    machine.share = 30;
-    machine.ratio = 1;
+    standing = (struct snapshot){.now = now, .balance = WAITING_ALLOWANCE_NS};
+    device.shared = &shared;
+    device.own = &own;
+    device.view = &view;
+    device.share = 30;
+    device.charge_ratio = 1;
     restless = byte() % 2 == 1;
     for (unsigned i = byte() % 16; i > 0; i--) {
         meddle();
@@ -292,8 +300,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         case LAUNCH:
             launch();
             break;
-        case SETTLE:
-            settle();
+        case COMPLETE:
+            complete();
             break;
         case YIELD:
             yield();
@@ -305,15 +313,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             work();
             break;
         default:
-            now += value() % GONE;
+            now += value() % SLOT_GONE_AFTER_NS;
         }
-        PROMISE(!locked && atomic_load(&machine.turn_slot) < HAMI_TURN_SLOTS);
+        PROMISE(!locked && atomic_load(&device.turn_slot) < HAMI_TURN_SLOTS);
     }
     launch();
     return 0;
 }
 
-/* ---- what they do not ask here ---- */
+/* ---- what plays no part here ---- */
 
 static const struct hami_limits limits;
 
@@ -323,18 +331,12 @@ const struct hami_limits *hami_state_started_limits(void) {
     return &limits;
 }
 
-bool hami_state_turn_path(const char *uuid, char path[4096]) {
-    (void)uuid;
-    (void)path;
-    return false;
-}
-
 uint64_t hami_process_self(void) {
     return 1;
 }
 
-void helper_wake_by(uint64_t due) {
-    PROMISE(due == UINT64_MAX || due <= now + LINGER);
+void alarm_no_later_than(uint64_t due) {
+    PROMISE(due == UINT64_MAX || due <= now + WATCH_NS);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {

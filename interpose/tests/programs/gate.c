@@ -1,6 +1,6 @@
 /*
- * The gate with everything around it replaced: what a launch waits for completes just after it has looked. Prints how
- * often it went to sleep all the same; nobody would have woken it.
+ * The gate with everything around it replaced. The work that a launch waits for completes just after the gate has
+ * looked. Prints how often the gate went to sleep all the same: nobody would have woken it.
  */
 #include "../../src/compute/gate.c"
 
@@ -8,18 +8,16 @@
 
 #include <stdio.h>
 
-_Atomic int compute_state;
-
 static struct hami_compute_device shared;
 static struct hami_compute_process own;
 static unsigned asleep;
 
-void balance_read(struct machine *m, struct standing *s) {
-    int64_t out = atomic_load(&m->own->out);
-    *s = (struct standing){.now = 1, .balance = 1, .out = out, .expected = out, .steady = out, .marks = out > 0};
+void balance_read(struct limited_device *d, struct snapshot *s) {
+    int64_t out = atomic_load(&d->own->reserved);
+    *s = (struct snapshot){.now = 1, .balance = 1, .reserved = out, .expected = out, .steady = out, .events = out > 0};
     if (out > 0) { /* as a helper settles the last mark, in this order */
-        atomic_store(&m->own->out, 0);
-        atomic_fetch_add(&m->shared->done, 1);
+        atomic_store(&d->own->reserved, 0);
+        atomic_fetch_add(&d->shared->completions, 1);
     }
 }
 
@@ -28,56 +26,52 @@ void compute_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t ns) {
     asleep += atomic_load(word) == value;
 }
 
-int64_t balance_arrears(const struct machine *m, const struct standing *s) {
-    (void)m;
+int64_t balance_arrears(const struct limited_device *d, const struct snapshot *s) {
+    (void)d;
     return s->balance;
 }
 
-enum turn turn_take(struct machine *m, uint64_t now) {
-    (void)m;
+enum turn turn_take(struct limited_device *d, uint64_t now) {
+    (void)d;
     (void)now;
     return TURN_OURS;
 }
 
-bool turn_expired(struct machine *m, const struct standing *s) {
-    (void)m;
+bool yield_is_due(struct limited_device *d, const struct snapshot *s) {
+    (void)d;
     (void)s;
     return false;
 }
 
-uint64_t turn_yield(struct machine *m) {
-    (void)m;
+uint64_t yield_turn(struct limited_device *d) {
+    (void)d;
     return UINT64_MAX;
 }
 
-uint64_t turn_patience(struct machine *m) {
-    (void)m;
+uint64_t turn_patience(struct limited_device *d) {
+    (void)d;
     return 0;
 }
 
-bool turn_company(const struct machine *m, uint64_t now) {
-    (void)m;
+bool turn_has_company(const struct limited_device *d, uint64_t now) {
+    (void)d;
     (void)now;
     return false;
 }
 
-const _Atomic uint64_t *turn_word(const struct machine *m) {
-    return &m->shared->turn;
-}
-
-void turn_wait(struct machine *m, const struct standing *s, enum turn why) {
-    (void)m;
+void yield_wait(struct limited_device *d, const struct snapshot *s, enum turn why) {
+    (void)d;
     (void)s;
     (void)why;
 }
 
-void turn_lost(struct machine *m, const struct standing *s) {
-    (void)m;
+void yield_forfeited(struct limited_device *d, const struct snapshot *s) {
+    (void)d;
     (void)s;
 }
 
-void turn_given_up(struct machine *m, uint64_t now, uint64_t waited) {
-    (void)m;
+void turn_give_up(struct limited_device *d, uint64_t now, uint64_t waited) {
+    (void)d;
     (void)now;
     (void)waited;
 }
@@ -90,15 +84,15 @@ void compute_sleep_until(uint64_t due) {
     (void)due;
 }
 
-void helper_wake_by(uint64_t due) {
+void alarm_no_later_than(uint64_t due) {
     (void)due;
 }
 
 int main(void) {
-    struct machine machine = {.share = 50, .shared = &shared, .own = &own, .ratio = 1};
-    int64_t amount = BATCH;
-    atomic_store(&own.out, 1);
-    (void)gate_pass(&machine, &amount, true, amount);
+    struct limited_device device = {.share = 50, .shared = &shared, .own = &own, .charge_ratio = 1};
+    int64_t amount = GRANT_NS;
+    atomic_store(&own.reserved, 1);
+    (void)gate_pass(&device, &amount, true, amount);
     printf("%u\n", asleep);
-    return atomic_load(&own.out) == amount ? 0 : 1;
+    return atomic_load(&own.reserved) == amount ? 0 : 1;
 }

@@ -39,7 +39,7 @@ static void random_bytes(unsigned char *at, size_t size) {
 static void hold(struct hami_turn_page *page, uint64_t at) {
     unsigned slot = HAMI_TURN_SLOTS - 1;
     page->slots[slot] = (struct hami_turn_slot){
-        .owner = 1, .life = {.beat = at, .longest = UINT64_MAX}, .wish = {.arrears = INT64_MAX, .waiting = 1}};
+        .owner = 1, .life = {.beat = at, .longest_launch = UINT64_MAX}, .wish = {.arrears = INT64_MAX, .waiting = 1}};
     page->turn = slot + 1;
     page->since = at;
 }
