@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 import sys
 import tomllib
 from dataclasses import dataclass
@@ -141,11 +142,17 @@ def symbol_list(symbols: list[Symbol]) -> str:
 
 @dataclass(frozen=True)
 class Family:
-    """Symbols that are treated alike."""
+    """Symbols that are treated alike: by a policy, or by C code before and after the driver's function.
+
+    In the code stand the symbol's arguments by their names, STATUS for the call of the driver's function, and
+    PER_THREAD for whether the symbol works on the per-thread default stream.
+    """
 
     name: str
     group: str
     policy: str | None
+    before: str | None
+    after: str | None
     reason: str
     symbols: tuple[str, ...]
     around: tuple[str, ...] = ()
@@ -158,11 +165,14 @@ def read_families(path: Path) -> list[Family]:
         name, group = entry["name"], entry["class"]
         if group not in CLASSES:
             raise SystemExit(f"{path.name}: family {name}: class {group!r} is none of {', '.join(CLASSES)}")
-        policy = entry.get("policy")
-        if (group == "pass") != (policy is None):
-            raise SystemExit(f"{path.name}: family {name}: a class other than pass needs a policy, and pass has none")
-        around = tuple(entry.get("around", ()))
-        families.append(Family(name, group, policy, entry["reason"], tuple(entry["symbols"]), around))
+        policy, before, after = entry.get("policy"), entry.get("before"), entry.get("after")
+        if (group == "pass") != (policy is None and after is None) or (policy is not None and after is not None):
+            raise SystemExit(
+                f"{path.name}: family {name}: a class other than pass needs a policy or code to run after the driver's "
+                "function, and pass has none"
+            )
+        reason, listed, around = entry["reason"], tuple(entry["symbols"]), tuple(entry.get("around", ()))
+        families.append(Family(name, group, policy, before, after, reason, listed, around))
     return families
 
 
@@ -187,7 +197,7 @@ class Hook:
     """A symbol that libvgpu.so wraps."""
 
     symbol: Symbol
-    policy: str
+    family: Family
     library: str
 
 
@@ -197,8 +207,8 @@ def hooks_of(library: str) -> list[Hook]:
     symbols = read_table(ROOT / f"spec/{library}_prototypes.tsv")
     families = read_families(path)
     check_families(path, symbols, families)
-    policies = {name: family.policy for family in families for name in family.symbols}
-    return [Hook(s, policy, library) for s in symbols if (policy := policies[s.name])]
+    named = {name: family for family in families for name in family.symbols}
+    return [Hook(s, named[s.name], library) for s in symbols if named[s.name].group != "pass"]
 
 
 def calls_of(library: str) -> list[tuple[Symbol, str]]:
@@ -270,10 +280,12 @@ def merged_types(hooks: list[Hook]) -> dict[str, tuple[Symbol, list[str]]]:
     """Returns each policy's first symbol and types; where its symbols point to different things it gets `void *`."""
     policies: dict[str, tuple[Symbol, list[str]]] = {}
     for hook in hooks:
+        if hook.family.policy is None:
+            continue
         types = policy_types(hook.symbol)
-        first, before = policies.setdefault(hook.policy, (hook.symbol, types))
+        first, before = policies.setdefault(hook.family.policy, (hook.symbol, types))
         if [kind for kind, _ in first.args] != [kind for kind, _ in hook.symbol.args]:
-            raise SystemExit(f"{hook.symbol.name}: policy {hook.policy} has other arguments for {first.name}")
+            raise SystemExit(f"{hook.symbol.name}: policy {hook.family.policy} has other arguments for {first.name}")
         for i, (old, new) in enumerate(zip(before, types, strict=True)):
             before[i] = old if old == new else ("const " if old.startswith("const ") else "") + "void *"
     return policies
@@ -313,14 +325,27 @@ def around_source(hooks: list[Hook]) -> str:
     return "".join(lines).removesuffix("\n")
 
 
+def wrapper_body(hook: Hook) -> list[str]:
+    """Returns the statements of a symbol's wrapper."""
+    s, family = hook.symbol, hook.family
+    if family.after is None:
+        return [f"return hami_{family.policy}({', '.join([f'HAMI_{s.name}', *([s.names] if s.names else [])])})"]
+    types = ", ".join(c_type(kind).strip() for kind, _ in s.args) or "void"
+    driver = f"{c_type(s.ret)}(*driver)({types}) = hami_driver_function(HAMI_{s.name})"
+    statements = [driver, *([family.before] if family.before else []), f"return {family.after}"]
+    words = {"STATUS": f"driver({s.names})", "PER_THREAD": "true" if s.mode != "-" else "false"}
+    return [re.sub("|".join(words), lambda found: words[found[0]], statement) for statement in statements]
+
+
 def hook_source(hooks: list[Hook]) -> str:
     """Returns the wrappers and the table of names."""
-    lines = [NOTE, '#include "policies.h"\n\n']
+    headers = ("compute/compute.h", "memory/stream_pool.h", "policies.h")
+    lines = [NOTE, *(f'#include "{header}"\n' for header in headers), "\n"]
     for hook in hooks:
         s = hook.symbol
-        arguments = ", ".join([f"HAMI_{s.name}", *([s.names] if s.names else [])])
         head = f"{c_type(s.ret)}{s.name}{s.params}"
-        lines += [f"HAMI_EXPORT {head};\n{head} {{\n    return hami_{hook.policy}({arguments});\n}}\n\n"]
+        body = "".join(f"    {statement};\n" for statement in wrapper_body(hook))
+        lines += [f"HAMI_EXPORT {head};\n{head} {{\n{body}}}\n\n"]
     lines += ["const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {\n"]
     for hook in hooks:
         s = hook.symbol

@@ -1,4 +1,6 @@
 /* Made by gen/emit.py from spec/; do not edit. */
+#include "compute/compute.h"
+#include "memory/stream_pool.h"
 #include "policies.h"
 
 HAMI_EXPORT int32_t cuArray3DCreate(void *pHandle, void *pAllocateArray);
@@ -93,12 +95,16 @@ int32_t cuCtxSetLimit(int32_t limit, uint64_t value) {
 
 HAMI_EXPORT int32_t cuCtxSynchronize(void);
 int32_t cuCtxSynchronize(void) {
-    return hami_ctx_sync(HAMI_cuCtxSynchronize);
+    int32_t (*driver)(void) = hami_driver_function(HAMI_cuCtxSynchronize);
+    uint64_t frees = hami_wait_begin();
+    return hami_pools_waited(driver(), HAMI_ALL_STREAMS, frees);
 }
 
 HAMI_EXPORT int32_t cuCtxSynchronize_v2(void *ctx);
 int32_t cuCtxSynchronize_v2(void *ctx) {
-    return hami_ctx_sync_v2(HAMI_cuCtxSynchronize_v2, ctx);
+    int32_t (*driver)(void *) = hami_driver_function(HAMI_cuCtxSynchronize_v2);
+    uint64_t frees = hami_wait_begin();
+    return hami_pools_waited(driver(ctx), HAMI_ALL_STREAMS, frees);
 }
 
 HAMI_EXPORT int32_t cuDestroyExternalMemory(void *extMem);
@@ -148,7 +154,9 @@ int32_t cuDeviceTotalMem_v2(void *bytes, int32_t dev) {
 
 HAMI_EXPORT int32_t cuEventSynchronize(void *hEvent);
 int32_t cuEventSynchronize(void *hEvent) {
-    return hami_event_sync(HAMI_cuEventSynchronize, hEvent);
+    int32_t (*driver)(void *) = hami_driver_function(HAMI_cuEventSynchronize);
+    uint64_t frees = hami_wait_begin();
+    return hami_pools_waited(driver(hEvent), HAMI_NO_STREAM, frees);
 }
 
 HAMI_EXPORT int32_t cuFuncLoad(void *function);
@@ -273,12 +281,16 @@ int32_t cuKernelGetFunction(void *pFunc, void *kernel) {
 
 HAMI_EXPORT int32_t cuLaunch(void *f);
 int32_t cuLaunch(void *f) {
-    return hami_launch_legacy(HAMI_cuLaunch, f);
+    int32_t (*driver)(void *) = hami_driver_function(HAMI_cuLaunch);
+    struct hami_pass pass = hami_launch_begin(f, 1, 1, NULL, false);
+    return hami_launch_end(&pass, driver(f));
 }
 
 HAMI_EXPORT int32_t cuLaunchCooperativeKernel(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void *kernelParams);
 int32_t cuLaunchCooperativeKernel(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void *kernelParams) {
-    return hami_launch_cooperative(HAMI_cuLaunchCooperativeKernel, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
+    int32_t (*driver)(void *, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, void *, void *) = hami_driver_function(HAMI_cuLaunchCooperativeKernel);
+    struct hami_pass pass = hami_launch_begin(f, (uint64_t)gridDimX * gridDimY * gridDimZ, (uint64_t)blockDimX * blockDimY * blockDimZ, hStream, false);
+    return hami_launch_end(&pass, driver(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams));
 }
 
 HAMI_EXPORT int32_t cuLaunchCooperativeKernelMultiDevice(void *launchParamsList, uint32_t numDevices, uint32_t flags);
@@ -288,17 +300,23 @@ int32_t cuLaunchCooperativeKernelMultiDevice(void *launchParamsList, uint32_t nu
 
 HAMI_EXPORT int32_t cuLaunchCooperativeKernel_ptsz(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void *kernelParams);
 int32_t cuLaunchCooperativeKernel_ptsz(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void *kernelParams) {
-    return hami_launch_cooperative(HAMI_cuLaunchCooperativeKernel_ptsz, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
+    int32_t (*driver)(void *, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, void *, void *) = hami_driver_function(HAMI_cuLaunchCooperativeKernel_ptsz);
+    struct hami_pass pass = hami_launch_begin(f, (uint64_t)gridDimX * gridDimY * gridDimZ, (uint64_t)blockDimX * blockDimY * blockDimZ, hStream, true);
+    return hami_launch_end(&pass, driver(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams));
 }
 
 HAMI_EXPORT int32_t cuLaunchGrid(void *f, int32_t grid_width, int32_t grid_height);
 int32_t cuLaunchGrid(void *f, int32_t grid_width, int32_t grid_height) {
-    return hami_launch_grid(HAMI_cuLaunchGrid, f, grid_width, grid_height);
+    int32_t (*driver)(void *, int32_t, int32_t) = hami_driver_function(HAMI_cuLaunchGrid);
+    struct hami_pass pass = hami_launch_begin(f, (uint64_t)(uint32_t)grid_width * (uint32_t)grid_height, 1, NULL, false);
+    return hami_launch_end(&pass, driver(f, grid_width, grid_height));
 }
 
 HAMI_EXPORT int32_t cuLaunchGridAsync(void *f, int32_t grid_width, int32_t grid_height, void *hStream);
 int32_t cuLaunchGridAsync(void *f, int32_t grid_width, int32_t grid_height, void *hStream) {
-    return hami_launch_grid_async(HAMI_cuLaunchGridAsync, f, grid_width, grid_height, hStream);
+    int32_t (*driver)(void *, int32_t, int32_t, void *) = hami_driver_function(HAMI_cuLaunchGridAsync);
+    struct hami_pass pass = hami_launch_begin(f, (uint64_t)(uint32_t)grid_width * (uint32_t)grid_height, 1, hStream, false);
+    return hami_launch_end(&pass, driver(f, grid_width, grid_height, hStream));
 }
 
 HAMI_EXPORT int32_t cuLaunchKernel(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void *kernelParams, void *extra);
@@ -308,12 +326,16 @@ int32_t cuLaunchKernel(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t g
 
 HAMI_EXPORT int32_t cuLaunchKernelEx(void *config, void *f, void *kernelParams, void *extra);
 int32_t cuLaunchKernelEx(void *config, void *f, void *kernelParams, void *extra) {
-    return hami_launch_kernel_ex(HAMI_cuLaunchKernelEx, config, f, kernelParams, extra);
+    int32_t (*driver)(void *, void *, void *, void *) = hami_driver_function(HAMI_cuLaunchKernelEx);
+    struct hami_pass pass = hami_launch_begin_config(config, f, false);
+    return hami_launch_end(&pass, driver(config, f, kernelParams, extra));
 }
 
 HAMI_EXPORT int32_t cuLaunchKernelEx_ptsz(void *config, void *f, void *kernelParams, void *extra);
 int32_t cuLaunchKernelEx_ptsz(void *config, void *f, void *kernelParams, void *extra) {
-    return hami_launch_kernel_ex(HAMI_cuLaunchKernelEx_ptsz, config, f, kernelParams, extra);
+    int32_t (*driver)(void *, void *, void *, void *) = hami_driver_function(HAMI_cuLaunchKernelEx_ptsz);
+    struct hami_pass pass = hami_launch_begin_config(config, f, true);
+    return hami_launch_end(&pass, driver(config, f, kernelParams, extra));
 }
 
 HAMI_EXPORT int32_t cuLaunchKernel_ptsz(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void *kernelParams, void *extra);
@@ -568,82 +590,110 @@ int32_t cuMulticastUnbind(uint64_t mcHandle, int32_t dev, uint64_t mcOffset, uin
 
 HAMI_EXPORT int32_t cuStreamBeginCapture(void *hStream);
 int32_t cuStreamBeginCapture(void *hStream) {
-    return hami_capture_begin_v1(HAMI_cuStreamBeginCapture, hStream);
+    int32_t (*driver)(void *) = hami_driver_function(HAMI_cuStreamBeginCapture);
+    hami_capture_before();
+    return hami_capture_began(driver(hStream));
 }
 
 HAMI_EXPORT int32_t cuStreamBeginCaptureToCig(void *hStream, void *streamCigCaptureParams);
 int32_t cuStreamBeginCaptureToCig(void *hStream, void *streamCigCaptureParams) {
-    return hami_capture_begin_cig(HAMI_cuStreamBeginCaptureToCig, hStream, streamCigCaptureParams);
+    int32_t (*driver)(void *, void *) = hami_driver_function(HAMI_cuStreamBeginCaptureToCig);
+    hami_capture_before();
+    return hami_capture_began(driver(hStream, streamCigCaptureParams));
 }
 
 HAMI_EXPORT int32_t cuStreamBeginCaptureToCig_ptsz(void *hStream, void *streamCigCaptureParams);
 int32_t cuStreamBeginCaptureToCig_ptsz(void *hStream, void *streamCigCaptureParams) {
-    return hami_capture_begin_cig(HAMI_cuStreamBeginCaptureToCig_ptsz, hStream, streamCigCaptureParams);
+    int32_t (*driver)(void *, void *) = hami_driver_function(HAMI_cuStreamBeginCaptureToCig_ptsz);
+    hami_capture_before();
+    return hami_capture_began(driver(hStream, streamCigCaptureParams));
 }
 
 HAMI_EXPORT int32_t cuStreamBeginCaptureToGraph(void *hStream, void *hGraph, void *dependencies, void *dependencyData, uint64_t numDependencies, int32_t mode);
 int32_t cuStreamBeginCaptureToGraph(void *hStream, void *hGraph, void *dependencies, void *dependencyData, uint64_t numDependencies, int32_t mode) {
-    return hami_capture_begin_graph(HAMI_cuStreamBeginCaptureToGraph, hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
+    int32_t (*driver)(void *, void *, void *, void *, uint64_t, int32_t) = hami_driver_function(HAMI_cuStreamBeginCaptureToGraph);
+    hami_capture_before();
+    return hami_capture_began(driver(hStream, hGraph, dependencies, dependencyData, numDependencies, mode));
 }
 
 HAMI_EXPORT int32_t cuStreamBeginCaptureToGraph_ptsz(void *hStream, void *hGraph, void *dependencies, void *dependencyData, uint64_t numDependencies, int32_t mode);
 int32_t cuStreamBeginCaptureToGraph_ptsz(void *hStream, void *hGraph, void *dependencies, void *dependencyData, uint64_t numDependencies, int32_t mode) {
-    return hami_capture_begin_graph(HAMI_cuStreamBeginCaptureToGraph_ptsz, hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
+    int32_t (*driver)(void *, void *, void *, void *, uint64_t, int32_t) = hami_driver_function(HAMI_cuStreamBeginCaptureToGraph_ptsz);
+    hami_capture_before();
+    return hami_capture_began(driver(hStream, hGraph, dependencies, dependencyData, numDependencies, mode));
 }
 
 HAMI_EXPORT int32_t cuStreamBeginCapture_ptsz(void *hStream);
 int32_t cuStreamBeginCapture_ptsz(void *hStream) {
-    return hami_capture_begin_v1(HAMI_cuStreamBeginCapture_ptsz, hStream);
+    int32_t (*driver)(void *) = hami_driver_function(HAMI_cuStreamBeginCapture_ptsz);
+    hami_capture_before();
+    return hami_capture_began(driver(hStream));
 }
 
 HAMI_EXPORT int32_t cuStreamBeginCapture_v2(void *hStream, int32_t mode);
 int32_t cuStreamBeginCapture_v2(void *hStream, int32_t mode) {
-    return hami_capture_begin(HAMI_cuStreamBeginCapture_v2, hStream, mode);
+    int32_t (*driver)(void *, int32_t) = hami_driver_function(HAMI_cuStreamBeginCapture_v2);
+    hami_capture_before();
+    return hami_capture_began(driver(hStream, mode));
 }
 
 HAMI_EXPORT int32_t cuStreamBeginCapture_v2_ptsz(void *hStream, int32_t mode);
 int32_t cuStreamBeginCapture_v2_ptsz(void *hStream, int32_t mode) {
-    return hami_capture_begin(HAMI_cuStreamBeginCapture_v2_ptsz, hStream, mode);
+    int32_t (*driver)(void *, int32_t) = hami_driver_function(HAMI_cuStreamBeginCapture_v2_ptsz);
+    hami_capture_before();
+    return hami_capture_began(driver(hStream, mode));
 }
 
 HAMI_EXPORT int32_t cuStreamDestroy(void *hStream);
 int32_t cuStreamDestroy(void *hStream) {
-    return hami_stream_destroy(HAMI_cuStreamDestroy, hStream);
+    int32_t (*driver)(void *) = hami_driver_function(HAMI_cuStreamDestroy);
+    hami_stream_ending(hStream);
+    return driver(hStream);
 }
 
 HAMI_EXPORT int32_t cuStreamDestroy_v2(void *hStream);
 int32_t cuStreamDestroy_v2(void *hStream) {
-    return hami_stream_destroy(HAMI_cuStreamDestroy_v2, hStream);
+    int32_t (*driver)(void *) = hami_driver_function(HAMI_cuStreamDestroy_v2);
+    hami_stream_ending(hStream);
+    return driver(hStream);
 }
 
 HAMI_EXPORT int32_t cuStreamEndCapture(void *hStream, void *phGraph);
 int32_t cuStreamEndCapture(void *hStream, void *phGraph) {
-    return hami_capture_end(HAMI_cuStreamEndCapture, hStream, phGraph);
+    int32_t (*driver)(void *, void *) = hami_driver_function(HAMI_cuStreamEndCapture);
+    return hami_capture_ended(driver(hStream, phGraph));
 }
 
 HAMI_EXPORT int32_t cuStreamEndCaptureToCig(void *hStream);
 int32_t cuStreamEndCaptureToCig(void *hStream) {
-    return hami_capture_end_cig(HAMI_cuStreamEndCaptureToCig, hStream);
+    int32_t (*driver)(void *) = hami_driver_function(HAMI_cuStreamEndCaptureToCig);
+    return hami_capture_ended(driver(hStream));
 }
 
 HAMI_EXPORT int32_t cuStreamEndCaptureToCig_ptsz(void *hStream);
 int32_t cuStreamEndCaptureToCig_ptsz(void *hStream) {
-    return hami_capture_end_cig(HAMI_cuStreamEndCaptureToCig_ptsz, hStream);
+    int32_t (*driver)(void *) = hami_driver_function(HAMI_cuStreamEndCaptureToCig_ptsz);
+    return hami_capture_ended(driver(hStream));
 }
 
 HAMI_EXPORT int32_t cuStreamEndCapture_ptsz(void *hStream, void *phGraph);
 int32_t cuStreamEndCapture_ptsz(void *hStream, void *phGraph) {
-    return hami_capture_end(HAMI_cuStreamEndCapture_ptsz, hStream, phGraph);
+    int32_t (*driver)(void *, void *) = hami_driver_function(HAMI_cuStreamEndCapture_ptsz);
+    return hami_capture_ended(driver(hStream, phGraph));
 }
 
 HAMI_EXPORT int32_t cuStreamSynchronize(void *hStream);
 int32_t cuStreamSynchronize(void *hStream) {
-    return hami_stream_sync(HAMI_cuStreamSynchronize, hStream);
+    int32_t (*driver)(void *) = hami_driver_function(HAMI_cuStreamSynchronize);
+    uint64_t frees = hami_wait_begin();
+    return hami_pools_waited(driver(hStream), false ? hStream : hami_stream_name(hStream), frees);
 }
 
 HAMI_EXPORT int32_t cuStreamSynchronize_ptsz(void *hStream);
 int32_t cuStreamSynchronize_ptsz(void *hStream) {
-    return hami_stream_sync(HAMI_cuStreamSynchronize_ptsz, hStream);
+    int32_t (*driver)(void *) = hami_driver_function(HAMI_cuStreamSynchronize_ptsz);
+    uint64_t frees = hami_wait_begin();
+    return hami_pools_waited(driver(hStream), true ? hStream : hami_stream_name(hStream), frees);
 }
 
 HAMI_EXPORT int32_t cuVDPAUCtxCreate(void *pCtx, uint32_t flags, int32_t device, uint32_t vdpDevice, void *vdpGetProcAddress);

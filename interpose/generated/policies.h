@@ -89,18 +89,6 @@ static inline int32_t hami_call_ctx_set_limit(enum hami_hook hook, int32_t limit
     return driver(limit, value);
 }
 
-int32_t hami_ctx_sync(enum hami_hook hook);
-static inline int32_t hami_call_ctx_sync(enum hami_hook hook) {
-    int32_t (*driver)(void) = hami_driver_function(hook);
-    return driver();
-}
-
-int32_t hami_ctx_sync_v2(enum hami_hook hook, void *ctx);
-static inline int32_t hami_call_ctx_sync_v2(enum hami_hook hook, void *ctx) {
-    int32_t (*driver)(void *) = hami_driver_function(hook);
-    return driver(ctx);
-}
-
 int32_t hami_graph_trim(enum hami_hook hook, int32_t device);
 static inline int32_t hami_call_graph_trim(enum hami_hook hook, int32_t device) {
     int32_t (*driver)(int32_t) = hami_driver_function(hook);
@@ -129,12 +117,6 @@ int32_t hami_total_mem(enum hami_hook hook, void *bytes, int32_t dev);
 static inline int32_t hami_call_total_mem(enum hami_hook hook, void *bytes, int32_t dev) {
     int32_t (*driver)(void *, int32_t) = hami_driver_function(hook);
     return driver(bytes, dev);
-}
-
-int32_t hami_event_sync(enum hami_hook hook, void *hEvent);
-static inline int32_t hami_call_event_sync(enum hami_hook hook, void *hEvent) {
-    int32_t (*driver)(void *) = hami_driver_function(hook);
-    return driver(hEvent);
 }
 
 int32_t hami_function_load(enum hami_hook hook, void *function);
@@ -233,46 +215,16 @@ static inline int32_t hami_call_kernel_function(enum hami_hook hook, void **pFun
     return driver(pFunc, kernel);
 }
 
-int32_t hami_launch_legacy(enum hami_hook hook, void *f);
-static inline int32_t hami_call_launch_legacy(enum hami_hook hook, void *f) {
-    int32_t (*driver)(void *) = hami_driver_function(hook);
-    return driver(f);
-}
-
-int32_t hami_launch_cooperative(enum hami_hook hook, void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void **kernelParams);
-static inline int32_t hami_call_launch_cooperative(enum hami_hook hook, void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void **kernelParams) {
-    int32_t (*driver)(void *, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, void *, void **) = hami_driver_function(hook);
-    return driver(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
-}
-
 int32_t hami_launch_multi_device(enum hami_hook hook, struct hami_launch_params *launchParamsList, uint32_t numDevices, uint32_t flags);
 static inline int32_t hami_call_launch_multi_device(enum hami_hook hook, struct hami_launch_params *launchParamsList, uint32_t numDevices, uint32_t flags) {
     int32_t (*driver)(struct hami_launch_params *, uint32_t, uint32_t) = hami_driver_function(hook);
     return driver(launchParamsList, numDevices, flags);
 }
 
-int32_t hami_launch_grid(enum hami_hook hook, void *f, int32_t grid_width, int32_t grid_height);
-static inline int32_t hami_call_launch_grid(enum hami_hook hook, void *f, int32_t grid_width, int32_t grid_height) {
-    int32_t (*driver)(void *, int32_t, int32_t) = hami_driver_function(hook);
-    return driver(f, grid_width, grid_height);
-}
-
-int32_t hami_launch_grid_async(enum hami_hook hook, void *f, int32_t grid_width, int32_t grid_height, void *hStream);
-static inline int32_t hami_call_launch_grid_async(enum hami_hook hook, void *f, int32_t grid_width, int32_t grid_height, void *hStream) {
-    int32_t (*driver)(void *, int32_t, int32_t, void *) = hami_driver_function(hook);
-    return driver(f, grid_width, grid_height, hStream);
-}
-
 int32_t hami_launch_kernel(enum hami_hook hook, void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void **kernelParams, void **extra);
 static inline int32_t hami_call_launch_kernel(enum hami_hook hook, void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void **kernelParams, void **extra) {
     int32_t (*driver)(void *, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, void *, void **, void **) = hami_driver_function(hook);
     return driver(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
-}
-
-int32_t hami_launch_kernel_ex(enum hami_hook hook, const struct hami_launch_config *config, void *f, void **kernelParams, void **extra);
-static inline int32_t hami_call_launch_kernel_ex(enum hami_hook hook, const struct hami_launch_config *config, void *f, void **kernelParams, void **extra) {
-    int32_t (*driver)(const struct hami_launch_config *, void *, void **, void **) = hami_driver_function(hook);
-    return driver(config, f, kernelParams, extra);
 }
 
 int32_t hami_library_module(enum hami_hook hook, void **pMod, void *library);
@@ -501,54 +453,6 @@ int32_t hami_multicast_unbind(enum hami_hook hook, uint64_t mcHandle, int32_t de
 static inline int32_t hami_call_multicast_unbind(enum hami_hook hook, uint64_t mcHandle, int32_t dev, uint64_t mcOffset, uint64_t size) {
     int32_t (*driver)(uint64_t, int32_t, uint64_t, uint64_t) = hami_driver_function(hook);
     return driver(mcHandle, dev, mcOffset, size);
-}
-
-int32_t hami_capture_begin_v1(enum hami_hook hook, void *hStream);
-static inline int32_t hami_call_capture_begin_v1(enum hami_hook hook, void *hStream) {
-    int32_t (*driver)(void *) = hami_driver_function(hook);
-    return driver(hStream);
-}
-
-int32_t hami_capture_begin_cig(enum hami_hook hook, void *hStream, void *streamCigCaptureParams);
-static inline int32_t hami_call_capture_begin_cig(enum hami_hook hook, void *hStream, void *streamCigCaptureParams) {
-    int32_t (*driver)(void *, void *) = hami_driver_function(hook);
-    return driver(hStream, streamCigCaptureParams);
-}
-
-int32_t hami_capture_begin_graph(enum hami_hook hook, void *hStream, void *hGraph, const void *dependencies, const void *dependencyData, uint64_t numDependencies, int32_t mode);
-static inline int32_t hami_call_capture_begin_graph(enum hami_hook hook, void *hStream, void *hGraph, const void *dependencies, const void *dependencyData, uint64_t numDependencies, int32_t mode) {
-    int32_t (*driver)(void *, void *, const void *, const void *, uint64_t, int32_t) = hami_driver_function(hook);
-    return driver(hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
-}
-
-int32_t hami_capture_begin(enum hami_hook hook, void *hStream, int32_t mode);
-static inline int32_t hami_call_capture_begin(enum hami_hook hook, void *hStream, int32_t mode) {
-    int32_t (*driver)(void *, int32_t) = hami_driver_function(hook);
-    return driver(hStream, mode);
-}
-
-int32_t hami_stream_destroy(enum hami_hook hook, void *hStream);
-static inline int32_t hami_call_stream_destroy(enum hami_hook hook, void *hStream) {
-    int32_t (*driver)(void *) = hami_driver_function(hook);
-    return driver(hStream);
-}
-
-int32_t hami_capture_end(enum hami_hook hook, void *hStream, void **phGraph);
-static inline int32_t hami_call_capture_end(enum hami_hook hook, void *hStream, void **phGraph) {
-    int32_t (*driver)(void *, void **) = hami_driver_function(hook);
-    return driver(hStream, phGraph);
-}
-
-int32_t hami_capture_end_cig(enum hami_hook hook, void *hStream);
-static inline int32_t hami_call_capture_end_cig(enum hami_hook hook, void *hStream) {
-    int32_t (*driver)(void *) = hami_driver_function(hook);
-    return driver(hStream);
-}
-
-int32_t hami_stream_sync(enum hami_hook hook, void *hStream);
-static inline int32_t hami_call_stream_sync(enum hami_hook hook, void *hStream) {
-    int32_t (*driver)(void *) = hami_driver_function(hook);
-    return driver(hStream);
 }
 
 int32_t hami_ctx_create_vdpau(enum hami_hook hook, void **pCtx, uint32_t flags, int32_t device, uint32_t vdpDevice, void *vdpGetProcAddress);

@@ -8,6 +8,7 @@
 #include "compute/launch.h"
 
 #include "compute/close.h"
+#include "compute/compute.h"
 #include "compute/cost.h"
 #include "compute/gate.h"
 #include "compute/helper.h"
@@ -39,16 +40,6 @@ enum {
 struct launch {
     uint64_t key; /* of its cost: function and shape */
     CUstream stream;
-};
-
-/* What a launch that went through the gate leaves to do after the driver's call. */
-struct pass {
-    struct stream_account *account; /* NULL: nothing */
-    int64_t cost;
-    CUevent sample;
-    enum close_when close;
-    uint32_t closed; /* of the account, before the call */
-    struct grant how;
 };
 
 struct remembered_cost {
@@ -270,7 +261,7 @@ static bool launch_is_sampled(const struct launch *l, const struct cost *cost) {
 
 /* Waits in the gate if need be, and grants the launch its time. Fills in what is left to do after the driver's call. */
 static void launch_through_gate(const struct launch *l, const struct hami_context *context, struct limited_device *d,
-                                struct pass *p) {
+                                struct hami_pass *p) {
     struct grant how = {.arrived = compute_now()};
     bool apart = stream_events_stand_apart(d, how.arrived);
     compute_lock();
@@ -318,13 +309,13 @@ static void launch_through_gate(const struct launch *l, const struct hami_contex
             stream_grant(account, amount, ns, how);
         }
         account->in_driver++;
-        *p = (struct pass){.account = account,
-                           .cost = ns,
-                           .close = !how.known ? CLOSE_NOW
-                                    : alone    ? CLOSE_AFTER_ONE
-                                               : CLOSE_WHEN_FULL,
-                           .closed = atomic_load(&account->closed),
-                           .how = how};
+        *p = (struct hami_pass){.account = account,
+                                .cost = ns,
+                                .close = !how.known ? CLOSE_NOW
+                                         : alone    ? CLOSE_AFTER_ONE
+                                                    : CLOSE_WHEN_FULL,
+                                .closed = atomic_load(&account->closed),
+                                .how = how};
         if (waited) {
             stream_compare_clocks(account);
         }
@@ -336,7 +327,7 @@ static void launch_through_gate(const struct launch *l, const struct hami_contex
     compute_unlock();
 }
 
-static void launch_begin_limited(const struct launch *l, struct pass *p) {
+static void launch_begin_limited(const struct launch *l, struct hami_pass *p) {
     struct hami_context context;
     if (launch_was_granted(l) || !hami_context_current(&context)) {
         return;
@@ -356,10 +347,10 @@ static void launch_begin_limited(const struct launch *l, struct pass *p) {
     }
 }
 
-/* Before the driver's call. */
-static struct pass launch_begin(const void *function, uint64_t grid, uint64_t block, CUstream stream, bool per_thread) {
+struct hami_pass hami_launch_begin(const void *function, uint64_t grid, uint64_t block, CUstream stream,
+                                   bool per_thread) {
     struct launch l = launch_of(function, grid, block, stream, per_thread);
-    struct pass p;
+    struct hami_pass p;
     p.account = NULL;
     if (!launch_is_unlimited()) {
         launch_begin_limited(&l, &p);
@@ -367,8 +358,17 @@ static struct pass launch_begin(const void *function, uint64_t grid, uint64_t bl
     return p;
 }
 
-/* After it. */
-static int32_t launch_end(struct pass *p, int32_t status) {
+struct hami_pass hami_launch_begin_config(const struct hami_launch_config *config, const void *function,
+                                          bool per_thread) {
+    if (config == NULL) {
+        return (struct hami_pass){.account = NULL}; /* the driver refuses it */
+    }
+    const uint32_t *g = config->grid, *b = config->block;
+    return hami_launch_begin(function, (uint64_t)g[0] * g[1] * g[2], (uint64_t)b[0] * b[1] * b[2], config->stream,
+                             per_thread);
+}
+
+int32_t hami_launch_end(struct hami_pass *p, int32_t status) {
     struct stream_account *a = p->account;
     if (__builtin_expect(a == NULL, 1)) {
         return status;
@@ -408,8 +408,9 @@ static inline int32_t launch_gated(enum hami_hook hook, LAUNCH) {
     bool per_thread = hook == HAMI_cuLaunchKernel_ptsz;
     launch_kernel *driver = hami_driver_function(hook);
     store_relaxed(&driver_launch[per_thread], driver);
-    struct pass p = launch_begin(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream, per_thread);
-    return launch_end(&p, driver(LAUNCHED));
+    struct hami_pass p =
+        hami_launch_begin(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream, per_thread);
+    return hami_launch_end(&p, driver(LAUNCHED));
 }
 
 HAMI_APART static int32_t launch_gated_legacy(LAUNCH) {
@@ -454,28 +455,6 @@ int32_t hami_launch_kernel(enum hami_hook hook, LAUNCH) {
 
 /* ---- the other launch functions ---- */
 
-int32_t hami_launch_kernel_ex(enum hami_hook hook, const struct hami_launch_config *config, void *function,
-                              void **params, void **extra) {
-    CUresult (*driver)(const struct hami_launch_config *, void *, void **, void **) = hami_driver_function(hook);
-    struct pass p = {.account = NULL};
-    if (config != NULL && !launch_is_unlimited()) {
-        const uint32_t *g = config->grid, *b = config->block;
-        struct launch l = launch_of(function, (uint64_t)g[0] * g[1] * g[2], (uint64_t)b[0] * b[1] * b[2],
-                                    config->stream, hook == HAMI_cuLaunchKernelEx_ptsz);
-        launch_begin_limited(&l, &p);
-    }
-    return launch_end(&p, driver(config, function, params, extra));
-}
-
-int32_t hami_launch_cooperative(enum hami_hook hook, void *function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx,
-                                uint32_t by, uint32_t bz, uint32_t shared, CUstream stream, void **params) {
-    CUresult (*driver)(void *, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, CUstream,
-                       void **) = hami_driver_function(hook);
-    bool per_thread = hook == HAMI_cuLaunchCooperativeKernel_ptsz;
-    struct pass p = launch_begin(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream, per_thread);
-    return launch_end(&p, driver(function, gx, gy, gz, bx, by, bz, shared, stream, params));
-}
-
 /* Each part is a launch on its own device. Parts beyond FOLLOWED are not limited. */
 int32_t hami_launch_multi_device(enum hami_hook hook, struct hami_launch_params *list, uint32_t count, uint32_t flags) {
     enum { FOLLOWED = 16 };
@@ -483,7 +462,7 @@ int32_t hami_launch_multi_device(enum hami_hook hook, struct hami_launch_params 
     CUresult (*context_of)(CUstream, CUcontext *) = hami_cuda_function("cuStreamGetCtx");
     CUresult (*push)(CUcontext) = hami_cuda_function("cuCtxPushCurrent_v2");
     CUresult (*pop)(CUcontext *) = hami_cuda_function("cuCtxPopCurrent_v2");
-    struct pass passes[FOLLOWED] = {{.account = NULL}};
+    struct hami_pass passes[FOLLOWED] = {{.account = NULL}};
     CUcontext contexts[FOLLOWED], popped = NULL;
     bool can_follow = list != NULL && context_of != NULL && push != NULL && pop != NULL;
     uint32_t followed = can_follow ? (count < FOLLOWED ? count : FOLLOWED) : 0;
@@ -500,7 +479,7 @@ int32_t hami_launch_multi_device(enum hami_hook hook, struct hami_launch_params 
     for (uint32_t i = 0; i < followed; i++) {
         if (passes[i].account != NULL) {
             bool pushed = push(contexts[i]) == CUDA_SUCCESS;
-            (void)launch_end(&passes[i], status);
+            (void)hami_launch_end(&passes[i], status);
             if (pushed) {
                 (void)pop(&popped);
             }
@@ -509,33 +488,15 @@ int32_t hami_launch_multi_device(enum hami_hook hook, struct hami_launch_params 
     return status;
 }
 
-int32_t hami_launch_legacy(enum hami_hook hook, void *function) {
-    CUresult (*driver)(void *) = hami_driver_function(hook);
-    struct pass p = launch_begin(function, 1, 1, NULL, false);
-    return launch_end(&p, driver(function));
-}
-
-int32_t hami_launch_grid(enum hami_hook hook, void *function, int32_t width, int32_t height) {
-    CUresult (*driver)(void *, int32_t, int32_t) = hami_driver_function(hook);
-    struct pass p = launch_begin(function, (uint64_t)(uint32_t)width * (uint32_t)height, 1, NULL, false);
-    return launch_end(&p, driver(function, width, height));
-}
-
-int32_t hami_launch_grid_async(enum hami_hook hook, void *function, int32_t width, int32_t height, CUstream stream) {
-    CUresult (*driver)(void *, int32_t, int32_t, CUstream) = hami_driver_function(hook);
-    struct pass p = launch_begin(function, (uint64_t)(uint32_t)width * (uint32_t)height, 1, stream, false);
-    return launch_end(&p, driver(function, width, height, stream));
-}
-
 int32_t hami_graph_start(enum hami_hook hook, void *graph, CUstream stream) {
     CUresult (*driver)(void *, CUstream) = hami_driver_function(hook);
     struct hami_graph_memory *memory = NULL;
     /* The launch may wait, and nothing should be held meanwhile: so it comes before the graph's memory. */
-    struct pass p = launch_begin(graph, 0, 0, stream, hook == HAMI_cuGraphLaunch_ptsz);
+    struct hami_pass p = hami_launch_begin(graph, 0, 0, stream, hook == HAMI_cuGraphLaunch_ptsz);
     if (!hami_graph_run_begin(graph, &memory)) {
-        return launch_end(&p, CUDA_ERROR_OUT_OF_MEMORY);
+        return hami_launch_end(&p, CUDA_ERROR_OUT_OF_MEMORY);
     }
-    CUresult status = launch_end(&p, driver(graph, stream));
+    CUresult status = hami_launch_end(&p, driver(graph, stream));
     hami_graph_run_end(memory, status);
     return status;
 }

@@ -1,11 +1,14 @@
 /* Implements limited_device.h. */
 #include "compute/limited_device.h"
 
-#include "compute/boot.h"
 #include "compute/suspend.h"
+#include "compute/tuning.h"
 #include "compute/wait.h"
+#include "fault.h"
+#include "ledger/ledger.h"
 #include "ledger/state.h"
 #include "memory/devices.h"
+#include "memory/identity.h"
 
 #include <string.h>
 
@@ -34,15 +37,6 @@ static uint32_t device_share_of(const struct hami_limits *limits, const struct h
                (limits->core_policy == HAMI_CORE_DEFAULT && view->region->v1.utilization_switch == 0 &&
                 !suspend_agent_is_gone(view));
     return off || cores >= 100 ? 0 : cores;
-}
-
-static bool device_any_is_limited(const struct hami_limits *limits, const struct hami_region_view *view) {
-    for (unsigned i = 0; i < limits->device_count; i++) {
-        if (device_share_of(limits, view, i) != 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /*
@@ -81,16 +75,83 @@ int limited_devices_refresh(void) {
         /* Release, here and below: a thread that reads the word also sees the region mapped, the device set up. */
         atomic_store_explicit(&suspend_word, &view->region->v1.recent_kernel, memory_order_release);
         for (unsigned i = 0; i < HAMI_DEVICES; i++) {
+            uint32_t share = device_share_of(limits, view, i);
+            state = share != 0 ? COMPUTE_ON : state;
             if (limited_device_at(i) != NULL) {
-                device_set_share(&devices[i], device_share_of(limits, view, i));
+                device_set_share(&devices[i], share);
             }
         }
-        state = device_any_is_limited(limits, view) ? COMPUTE_ON : COMPUTE_OFF;
     }
     if (load_relaxed(&compute_state) != state) {
         atomic_store_explicit(&compute_state, state, memory_order_release);
     }
     return state;
+}
+
+/* ---- times that are older than the start of this system ---- */
+
+static void boot_clear(_Atomic uint64_t *time) {
+    if (atomic_load(time) != 0) {
+        atomic_store(time, 0);
+        hami_step();
+    }
+}
+
+static void boot_clear_times(struct hami_compute_device *device) {
+    _Atomic uint64_t *const times[] = {
+        &device->frontier,       &device->spanned_to,        &device->spanned_from,        &device->last_grant_at,
+        &device->served_at,      &device->last_wait_at,      &device->turns_off_until,     &device->turn_since,
+        &device->turn_forfeited, &device->turn_forfeited_at, &device->turn_uncontested_at, &device->turn_alone_at,
+    };
+    for (unsigned i = 0; i < sizeof times / sizeof *times; i++) {
+        boot_clear(times[i]);
+    }
+    if (atomic_load(&device->zero) != 0) {
+        atomic_store(&device->zero, 0);
+        hami_step();
+    }
+}
+
+/* Slots of dead processes were swept; the helper's last beat is the only time that stays in them. */
+static void boot_clear_beats(struct hami_region *region, uint64_t now) {
+    struct hami_compute *compute = hami_compute_of(region);
+    unsigned count = hami_ledger_slots(region);
+    for (unsigned i = 0; i < count * HAMI_DEVICES; i++) {
+        _Atomic uint64_t *beat = &compute->processes[i / HAMI_DEVICES][i % HAMI_DEVICES].beat;
+        if (load_relaxed(beat) > now) {
+            boot_clear(beat);
+        }
+    }
+}
+
+/* Charged work has ended, so a frontier well in the future is of an earlier start. */
+static bool boot_frontier_is_ahead(const struct hami_compute *compute, uint64_t now) {
+    bool found = false;
+    for (unsigned i = 0; i < HAMI_DEVICES; i++) {
+        uint64_t frontier = atomic_load(&compute->devices[i].frontier);
+        found = found || (frontier > now && frontier - now > WAIT_MOST_NS);
+    }
+    return found;
+}
+
+/*
+ * Before anything believes a time in the region; several processes may do it at once. CLOCK_MONOTONIC starts anew with
+ * the system, but the region's file stays. Its old times would lie in the future, and would hold launches, or let them
+ * go, until the clock reached them again.
+ */
+static void boot_check(struct hami_region *region) {
+    struct hami_compute *compute = hami_compute_of(region);
+    uint64_t boot = hami_identity_of_boot(), now = compute_now();
+    /* 0: the kernel does not say which start this is. */
+    if (boot != 0 ? atomic_load(&compute->boot) == boot : !boot_frontier_is_ahead(compute, now)) {
+        return;
+    }
+    for (unsigned i = 0; i < HAMI_DEVICES; i++) {
+        boot_clear_times(&compute->devices[i]);
+    }
+    boot_clear_beats(region, now);
+    atomic_store(&compute->boot, boot);
+    hami_step();
 }
 
 /* ---- the table ---- */
