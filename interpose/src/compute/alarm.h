@@ -13,9 +13,9 @@ extern struct alarm {
     _Atomic uint32_t asked; /* futex: moves when it should look */
 } alarm_of_helper;
 
-/* Lock held, until whose release the helper sleeps: woken before, it would only wait for the lock. */
+/* Lets the helper look. It wakes up when the lock is released: before, it would only wait for the lock. Lock held. */
 void alarm_ring(void);
-/* Rings if the helper would sleep for longer than that. Lock held. */
+/* Rings if the helper would sleep for longer than until `due`. Lock held. */
 void alarm_no_later_than(uint64_t due);
 
 void alarm_after_fork(void);

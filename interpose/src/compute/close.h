@@ -7,9 +7,9 @@
 #include "compute/stream.h"
 
 enum close_when {
-    CLOSE_WHEN_FULL, /* once a millisecond of it was used */
-    CLOSE_NOW,       /* ... or at once */
-    CLOSE_AFTER_ONE  /* ... or at once, behind a single launch of a bursty process (ADR 11) */
+    CLOSE_WHEN_FULL, /* once a millisecond of the grant was used */
+    CLOSE_NOW,       /* however little was used */
+    CLOSE_AFTER_ONE  /* likewise, and the event follows a single launch of a bursty process (ADR 11) */
 };
 
 void close_if_due(struct stream_account *a, enum close_when when);

@@ -75,9 +75,10 @@ void clock_compare_when_idle(CUcontext context, CUstream stream) {
 }
 
 /*
- * A time is held between `earliest` and now, and the difference moves the base: that keeps the clocks together. If they
- * were not compared for long, the device's clock may be slow without reaching either bound. Then a little is added
- * whenever the base is replaced, so that times run into the bound of `now`, which corrects them.
+ * The event completed between `earliest` and now, so its time is moved between the two, and the base with it. That
+ * keeps the clocks together. If they were not compared for a second, a drift of 1/5000 is added whenever the base is
+ * replaced. Times then come out too late, which the bound `now` corrects. Times that come out too early would go
+ * unnoticed.
  */
 uint64_t clock_time_of(CUcontext context, CUevent event, uint64_t earliest) {
     struct context_events *events = events_of(context);
