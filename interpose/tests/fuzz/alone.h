@@ -31,6 +31,10 @@ int64_t balance_share(const struct limited_device *d) {
     return d->share;
 }
 
+int64_t balance_arrears(const struct limited_device *d, const struct snapshot *s) {
+    return s->balance * 100 / balance_share(d);
+}
+
 int limited_devices_refresh(void) {
     return COMPUTE_ON;
 }

@@ -216,10 +216,6 @@ void balance_read(struct limited_device *d, struct snapshot *s) {
     }
 }
 
-int64_t balance_arrears(const struct limited_device *d, const struct snapshot *s) {
-    return s->balance * 100 / balance_share(d);
-}
-
 bool balance_waits_for_turn(const struct limited_device *d) {
     return atomic_load(&d->own->waiting_for_turn) != 0;
 }

@@ -13,9 +13,10 @@ static struct hami_compute_process own;
 static unsigned asleep;
 
 void balance_read(struct limited_device *d, struct snapshot *s) {
-    int64_t out = atomic_load(&d->own->reserved);
-    *s = (struct snapshot){.now = 1, .balance = 1, .reserved = out, .expected = out, .steady = out, .events = out > 0};
-    if (out > 0) { /* as a helper settles the last mark, in this order */
+    int64_t reserved = atomic_load(&d->own->reserved);
+    *s = (struct snapshot){
+        .now = 1, .balance = 1, .reserved = reserved, .expected = reserved, .steady = reserved, .events = reserved > 0};
+    if (reserved > 0) { /* the helper collects the last event, in this order */
         atomic_store(&d->own->reserved, 0);
         atomic_fetch_add(&d->shared->completions, 1);
     }
@@ -24,11 +25,6 @@ void balance_read(struct limited_device *d, struct snapshot *s) {
 void compute_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t ns) {
     (void)ns;
     asleep += atomic_load(word) == value;
-}
-
-int64_t balance_arrears(const struct limited_device *d, const struct snapshot *s) {
-    (void)d;
-    return s->balance;
 }
 
 enum turn turn_take(struct limited_device *d, uint64_t now) {
