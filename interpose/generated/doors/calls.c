@@ -33,6 +33,16 @@ int32_t hami_call_cuCtxGetLimit(size_t *pvalue, int32_t limit) {
     return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(pvalue, limit);
 }
 
+int32_t hami_call_cuCtxPopCurrent_v2(void **pctx) {
+    int32_t (*driver)(void **) = hami_cuda_function("cuCtxPopCurrent_v2");
+    return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(pctx);
+}
+
+int32_t hami_call_cuCtxPushCurrent_v2(void *ctx) {
+    int32_t (*driver)(void *) = hami_cuda_function("cuCtxPushCurrent_v2");
+    return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(ctx);
+}
+
 int32_t hami_call_cuDestroyExternalMemory(void *extMem) {
     int32_t (*driver)(void *) = hami_driver_function(HAMI_cuDestroyExternalMemory);
     return driver(extMem);
@@ -238,6 +248,11 @@ int32_t hami_call_cuPointerGetAttribute(void *data, int32_t attribute, uint64_t 
     return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(data, attribute, ptr);
 }
 
+int32_t hami_call_cuStreamGetCtx(void *hStream, void **pctx) {
+    int32_t (*driver)(void *, void **) = hami_cuda_function("cuStreamGetCtx");
+    return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(hStream, pctx);
+}
+
 int32_t hami_call_cuStreamGetDevice(void *hStream, void *device) {
     int32_t (*driver)(void *, void *) = hami_cuda_function("cuStreamGetDevice");
     return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(hStream, device);
@@ -246,6 +261,11 @@ int32_t hami_call_cuStreamGetDevice(void *hStream, void *device) {
 int32_t hami_call_cuStreamIsCapturing(void *hStream, void *captureStatus) {
     int32_t (*driver)(void *, void *) = hami_cuda_function("cuStreamIsCapturing");
     return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(hStream, captureStatus);
+}
+
+int32_t hami_call_cuThreadExchangeStreamCaptureMode(void *mode) {
+    int32_t (*driver)(void *) = hami_cuda_function("cuThreadExchangeStreamCaptureMode");
+    return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(mode);
 }
 
 int32_t hami_call_nvmlDeviceGetComputeRunningProcesses_v3(void *device, uint32_t *infoCount, struct nvml_process *infos) {

@@ -6,7 +6,7 @@
 #include "compute/collect.h"
 #include "compute/turn_yield.h"
 #include "compute/wait.h"
-#include "doors/hook.h"
+#include "doors/calls.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -34,10 +34,7 @@ static uint64_t helper_look(void) {
 static void *helper_run(void *data) {
     /* In the other modes of capture, asking for an event's state would abort another thread's capture. */
     int mode = CAPTURE_MODE_RELAXED;
-    CUresult (*exchange)(int *) = hami_cuda_function("cuThreadExchangeStreamCaptureMode");
-    if (exchange != NULL) {
-        (void)exchange(&mode);
-    }
+    (void)hami_call_cuThreadExchangeStreamCaptureMode(&mode);
     for (;;) {
         uint32_t asked = atomic_load(&alarm_of_helper.asked);
         compute_lock();

@@ -458,30 +458,26 @@ int32_t hami_launch_kernel(enum hami_hook hook, LAUNCH) {
 /* Each part is a launch on its own device. Parts beyond FOLLOWED are not limited. */
 int32_t hami_launch_multi_device(enum hami_hook hook, struct hami_launch_params *list, uint32_t count, uint32_t flags) {
     enum { FOLLOWED = 16 };
-    CUresult (*driver)(struct hami_launch_params *, uint32_t, uint32_t) = hami_driver_function(hook);
-    CUresult (*context_of)(CUstream, CUcontext *) = hami_cuda_function("cuStreamGetCtx");
-    CUresult (*push)(CUcontext) = hami_cuda_function("cuCtxPushCurrent_v2");
-    CUresult (*pop)(CUcontext *) = hami_cuda_function("cuCtxPopCurrent_v2");
     struct hami_pass passes[FOLLOWED] = {{.account = NULL}};
     CUcontext contexts[FOLLOWED], popped = NULL;
-    bool can_follow = list != NULL && context_of != NULL && push != NULL && pop != NULL;
-    uint32_t followed = can_follow ? (count < FOLLOWED ? count : FOLLOWED) : 0;
+    uint32_t followed = list == NULL ? 0 : count < FOLLOWED ? count : FOLLOWED;
     for (uint32_t i = 0; i < followed && !launch_is_unlimited(); i++) {
         const struct hami_launch_params *at = &list[i];
-        if (context_of(at->stream, &contexts[i]) == CUDA_SUCCESS && push(contexts[i]) == CUDA_SUCCESS) {
+        if (hami_call_cuStreamGetCtx(at->stream, &contexts[i]) == CUDA_SUCCESS &&
+            hami_call_cuCtxPushCurrent_v2(contexts[i]) == CUDA_SUCCESS) {
             struct launch l = launch_of(at->function, (uint64_t)at->grid[0] * at->grid[1] * at->grid[2],
                                         (uint64_t)at->block[0] * at->block[1] * at->block[2], at->stream, false);
             launch_begin_limited(&l, &passes[i]);
-            (void)pop(&popped);
+            (void)hami_call_cuCtxPopCurrent_v2(&popped);
         }
     }
-    CUresult status = driver(list, count, flags);
+    CUresult status = hami_call_launch_multi_device(hook, list, count, flags);
     for (uint32_t i = 0; i < followed; i++) {
         if (passes[i].account != NULL) {
-            bool pushed = push(contexts[i]) == CUDA_SUCCESS;
+            bool pushed = hami_call_cuCtxPushCurrent_v2(contexts[i]) == CUDA_SUCCESS;
             (void)hami_launch_end(&passes[i], status);
             if (pushed) {
-                (void)pop(&popped);
+                (void)hami_call_cuCtxPopCurrent_v2(&popped);
             }
         }
     }
@@ -489,14 +485,13 @@ int32_t hami_launch_multi_device(enum hami_hook hook, struct hami_launch_params 
 }
 
 int32_t hami_graph_start(enum hami_hook hook, void *graph, CUstream stream) {
-    CUresult (*driver)(void *, CUstream) = hami_driver_function(hook);
     struct hami_graph_memory *memory = NULL;
     /* The launch may wait, and nothing should be held meanwhile: so it comes before the graph's memory. */
     struct hami_pass p = hami_launch_begin(graph, 0, 0, stream, hook == HAMI_cuGraphLaunch_ptsz);
     if (!hami_graph_run_begin(graph, &memory)) {
         return hami_launch_end(&p, CUDA_ERROR_OUT_OF_MEMORY);
     }
-    CUresult status = hami_launch_end(&p, driver(graph, stream));
+    CUresult status = hami_launch_end(&p, hami_call_graph_start(hook, graph, stream));
     hami_graph_run_end(memory, status);
     return status;
 }
