@@ -168,7 +168,7 @@ STEPS = st.lists(
     max_size=40,
 )
 FROM_MIB = {
-    STACK: lambda mib: mib * MIB // THREADS,
+    STACK: lambda mib: mib * MIB // THREADS // 16 * 16,  # the driver rounds up to 16 bytes
     PRINT_BUFFER: lambda mib: mib * MIB,
     HEAP: lambda mib: mib * MIB,
     SYNC_DEPTH: lambda mib: mib // 900,
