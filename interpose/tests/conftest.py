@@ -488,16 +488,3 @@ def killed_at_each_store(programs: Callable[..., Path], build_preset: Callable[[
         assert n > least
 
     return run
-
-
-@pytest.fixture
-def run_c(tmp_path: Path) -> Callable[[str], str]:
-    """Compiles and runs a C program given as text; returns what it prints."""
-
-    def run(text: str) -> str:
-        (tmp_path / "program.c").write_text(text)
-        command = ["gcc", "-std=gnu11", f"-I{HERE.parent / 'src'}", str(tmp_path / "program.c"), "-o"]
-        subprocess.run([*command, str(tmp_path / "program")], check=True)
-        return subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True).stdout
-
-    return run

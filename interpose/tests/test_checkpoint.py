@@ -141,15 +141,6 @@ def test_what_readers_see_of_it(scene):
     assert (found.suspended, found.used_bytes, found.away_bytes) == (False, (scene.held,), (0,))
 
 
-def test_one_that_is_killed_while_away_leaves_nothing(scene):
-    assert each(scene.warden, AWAY, scene.pid) == [0, 0]
-    scene.one.kill()
-    scene.takes_exactly(scene.room())
-    assert used(scene.container) == scene.reserve
-    assert scene.warden.status("restore", scene.pid) != 0
-    assert used(scene.container) == scene.reserve
-
-
 def test_one_that_becomes_another_program_while_away(scene, shells):
     assert each(scene.warden, AWAY, scene.pid) == [0, 0]
     assert scene.one.status("fork") == 0  # the child has nothing to do with it
@@ -228,15 +219,6 @@ def test_nothing_comes_back_on_another_device(scene, gpus):
     assert scene.warden.status("restore", scene.pid, "elsewhere") == NOT_SUPPORTED
     assert scene.warden.status("restore", scene.pid) == 999
     assert used(scene.container) == scene.reserve
-
-
-def test_one_that_cannot_leave_stays_counted(scene):
-    assert scene.one.status("managed", 100 * MIB) == 0
-    before = used(scene.container)
-    assert each(scene.warden, AWAY, scene.pid) == [0, NOT_SUPPORTED]
-    assert (state(scene.warden, scene.pid), used(scene.container)) == (FAILED, before)
-    scene.one.kill()
-    scene.takes_exactly(scene.room())
 
 
 def test_outsiders_are_found_out(scene, make_container, shells):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import signal
 import time
 
 import hami_gpusim as sim
@@ -27,33 +26,6 @@ def test_two_containers_do_not_see_each_other(make_container, shells):
         assert shell("nvml", 0)[1] == mib * MIB
         used = container.region().devices[0].used_bytes
         assert shell.line("processes", 0) == f"0 {shell.process.pid}:{used}\n"
-
-
-@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize("asks", [False, True])
-def test_processes_share_a_limit_until_one_is_killed(make_container, shells, signal_number, asks):
-    """What a dead process had serves a request at once, and is shown as free within a second without one."""
-    container = make_container(4000)
-    first, second = shells(container), shells(container)
-    before = second.free_bytes()
-    assert first.free_bytes() == before
-    assert first.status("alloc", 2000 * MIB) == 0
-    assert second.status("alloc", 2000 * MIB) == OUT_OF_MEMORY
-    assert first.free_bytes() == second.free_bytes() == before - 2000 * MIB
-    reserve = container.region().devices[0].context_bytes
-    listed = dict(map(int, entry.split(":")) for entry in second.line("processes", 0).split()[1:])
-    assert listed == {first.process.pid: reserve + 2000 * MIB, second.process.pid: reserve}
-    first.process.send_signal(signal_number)
-    first.process.wait()
-    if asks:
-        assert second.status("alloc", 2000 * MIB) == 0
-        before -= 2000 * MIB
-    for _ in range(20):
-        time.sleep(0 if asks else 0.05)
-        if second.free_bytes() == before + reserve:
-            break
-    assert second.free_bytes() == before + reserve
-    assert [process.pid for process in container.region().processes] == [second.process.pid]
 
 
 KINDS = {"memory": "m", "pools": "p", "physical": "c", "arrays": "a", "graphs": "g", "all": "mpcag"}
@@ -121,16 +93,6 @@ def test_killed_racers_leave_nothing_behind(started, programs):
             racer.communicate()
     assert shell.status("alloc", before // (2 * MIB) * 2 * MIB) == 0
     assert container.region().devices[0].used_bytes == before // (2 * MIB) * 2 * MIB + 3000 * MIB - before
-
-
-def test_fork_leaves_the_parents_accounting_alone(started):
-    _, shell = started(4000)
-    thing = shell("alloc", 100 * MIB)[1]
-    before = shell.free_bytes()
-    assert shell.status("fork") == 0
-    assert shell.free_bytes() == before
-    assert shell.status("free", thing) == 0
-    assert shell.free_bytes() == before + 100 * MIB
 
 
 @pytest.mark.parametrize("count", [1, 3])

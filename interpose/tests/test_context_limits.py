@@ -20,7 +20,6 @@ STACK, PRINT_BUFFER, HEAP, SYNC_DEPTH, PENDING_LAUNCHES, L2_FETCH = range(6)
 THREADS = 108 * 2048  # that an A100 holds at once
 UNIT = {STACK: THREADS, PRINT_BUFFER: 1, HEAP: 1, SYNC_DEPTH: 5120 * THREADS, PENDING_LAUNCHES: 4096}
 INITIAL = {STACK: 1024, PRINT_BUFFER: MIB, HEAP: 8 * MIB, SYNC_DEPTH: 2, PENDING_LAUNCHES: 2048}
-LARGER = {STACK: 4096, PRINT_BUFFER: 64 * MIB, HEAP: 512 * MIB, SYNC_DEPTH: 3, PENDING_LAUNCHES: 16384}
 LIMIT = 4000
 
 
@@ -28,12 +27,16 @@ def large(size: int) -> int:
     return -(-size // STEP) * STEP
 
 
+def up_to_16(size: int) -> int:
+    """As the driver rounds a stack."""
+    return -(-size // 16) * 16
+
+
 def beyond(limit: int, value: int) -> int:
     """What a value takes on the device beyond what a context starts with."""
     if limit not in UNIT:
         return 0
-    if limit == STACK:
-        value = -(-value // 16) * 16
+    value = up_to_16(value) if limit == STACK else value
     return max(0, large(UNIT[limit] * value) - large(UNIT[limit] * INITIAL[limit]))
 
 
@@ -47,56 +50,12 @@ def shell(container, shells):
     return shells(container)
 
 
-@pytest.mark.parametrize("limit", UNIT)
-def test_raised_limit_counts_until_it_is_lowered(container, shell, limit):
-    before = container.agreed()
-    assert shell("get_limit", limit) == [0, INITIAL[limit]]
-    assert shell.status("set_limit", limit, LARGER[limit]) == 0
-    assert beyond(limit, LARGER[limit]) > 0
-    assert container.agreed() == before + beyond(limit, LARGER[limit])
-    assert shell.status("set_limit", limit, LARGER[limit]) == 0
-    assert container.agreed() == before + beyond(limit, LARGER[limit])
-    half = (LARGER[limit] + INITIAL[limit]) // 2
-    assert shell.status("set_limit", limit, half) == 0
-    assert container.agreed() == before + beyond(limit, half)
-    for value in (0, INITIAL[limit]):
-        assert shell.status("set_limit", limit, value) == 0
-        assert container.agreed() == before
-    for value in (1 << 62, (1 << 64) - 1):
-        assert shell.status("set_limit", limit, value) == OUT_OF_MEMORY
-    assert container.agreed() == before
-    assert shell("get_limit", limit) == [0, INITIAL[limit]]
-
-
 def test_what_a_limit_takes_is_the_contexts_in_v1(container, shell):
     free, before = shell.free_bytes(), container.region_path.read_bytes()[1864:1872]
     assert shell.status("set_limit", HEAP, 108 * MIB) == 0
     assert shell.free_bytes() == free - 100 * MIB
     after = container.region_path.read_bytes()[1864:1872]  # the v1 layout's context memory of the first process
     assert int.from_bytes(after, "little") - int.from_bytes(before, "little") == 100 * MIB
-
-
-def test_last_heap_that_fits_and_first_that_does_not(container, shell):
-    room = shell.free_bytes() // STEP * STEP
-    denied = container.region().devices[0].denied
-    before = container.agreed()
-    assert shell.status("set_limit", HEAP, INITIAL[HEAP] + room + 1) == OUT_OF_MEMORY
-    assert container.agreed() == before
-    assert shell("get_limit", HEAP) == [0, INITIAL[HEAP]]
-    assert container.region().devices[0].denied == denied + 1
-    assert shell.status("set_limit", HEAP, INITIAL[HEAP] + room) == 0
-    assert shell.status("alloc", STEP) == OUT_OF_MEMORY
-    assert shell.status("set_limit", HEAP, INITIAL[HEAP] + room - STEP) == 0
-    assert shell.status("alloc", STEP) == 0
-
-
-def test_last_stack_that_fits_and_first_that_does_not(container, shell):
-    room = shell.free_bytes()
-    fits = max(value for value in range(1024, 65536, 16) if beyond(STACK, value) <= room)
-    assert shell.status("set_limit", STACK, fits + 16) == OUT_OF_MEMORY
-    assert shell.status("set_limit", STACK, fits) == 0
-    assert shell("get_limit", STACK) == [0, fits]
-    assert container.agreed() <= LIMIT * MIB
 
 
 def test_stack_that_fits_until_the_driver_rounds_it(container, shell):
@@ -158,9 +117,12 @@ def test_nothing_is_refused_where_limits_are_not_enforced(started, mode, counted
     assert container.region().devices[0].used_bytes == before + counted
 
 
+BEYOND_ALL = [1 << 62, (1 << 64) - 1]  # as they are, and not in MiB
+SIZES_MIB = st.integers(0, 1000) | st.sampled_from(BEYOND_ALL)
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("set"), st.sampled_from(sorted(UNIT)), st.integers(0, 1000)),
+        st.tuples(st.just("set"), st.sampled_from(sorted(UNIT)), SIZES_MIB),
+        st.tuples(st.sampled_from(["last", "one more"]), st.just(HEAP), st.just(0)),
         st.tuples(st.just("new"), st.integers(0, 1), st.just(0)),
         st.tuples(st.sampled_from(["end", "use"]), st.integers(0, 1), st.just(0)),
     ),
@@ -179,7 +141,10 @@ FROM_MIB = {
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_after_any_sequence_our_books_are_the_drivers(make_container, shells, steps):
-    """Contexts of two devices come, are current, change their limits and end; a new one has the initial limits."""
+    """Contexts of two devices come, are current, change their limits and end; a new one has the initial limits.
+
+    The heap is also set to the last size that fits, and to the first that does not.
+    """
     container = make_container(LIMIT, LIMIT)
     shell = shells(container, device=None)
     contexts: list[tuple[int, int, dict[int, int]]] = []
@@ -188,13 +153,19 @@ def test_after_any_sequence_our_books_are_the_drivers(make_container, shells, st
         if what == "new" and len(contexts) < 4:
             current = (shell.made("context", which), which, dict(INITIAL))
             contexts.append(current)
-        elif what == "set" and current is not None:
-            value, values = FROM_MIB[which](size), current[2]
+        elif what in {"set", "last", "one more"} and current is not None:
+            values, free, denied = current[2], shell.free_bytes(), container.region().devices[current[1]].denied
+            fits = large(max(values[HEAP], INITIAL[HEAP])) + free // STEP * STEP
+            value = fits + (what == "one more")
+            if what == "set":
+                value = size if size in BEYOND_ALL else FROM_MIB[which](size)
             assert shell("get_limit", which) == [0, values[which]]
             change = beyond(which, value) - beyond(which, values[which])
             status = shell.status("set_limit", which, value)
-            assert status == 0 or (status == OUT_OF_MEMORY and change > shell.free_bytes())
-            values[which] = value if status == 0 else values[which]
+            assert status == (OUT_OF_MEMORY if change > free else 0)
+            assert container.region().devices[current[1]].denied == denied + (status != 0)
+            if status == 0:
+                values[which] = up_to_16(value) if which == STACK else value
         elif what in {"end", "use"} and which < len(contexts):
             if what == "end":
                 assert shell.status("destroy_context", contexts.pop(which)[0]) == 0

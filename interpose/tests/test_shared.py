@@ -105,20 +105,6 @@ def across(make_container, shells, tmp_path) -> Pair:
 # ---- by descriptor and by address ----
 
 
-@pytest.mark.parametrize("how", ["releases", "is killed"])
-def test_memory_its_taker_let_go_of_counts_to_the_last_close(pair, how):
-    handle = pair.give()
-    undo = pair.fetch()
-    assert pair.shared() == SIZE
-    pair.ends(how, "release", handle)
-    for end in undo:
-        assert pair.shared() == SIZE
-        pair.is_full()
-        assert pair.other.status(*end) == 0
-    assert pair.shared() == 0
-    assert pair.container.region().devices[0].orphaned_bytes == 0
-
-
 def test_memory_is_counted_when_it_is_imported_later(pair):
     """A broker takes memory for others and keeps none. While the descriptor is under way nobody counts it."""
     assert pair.taker.status("release", pair.give()) == 0
@@ -187,18 +173,6 @@ def test_what_ends_with_its_context_is_closed(pair):
     assert pair.counted() == 2 * SIZE
     assert pair.other.status("destroy_context", 0) == 0
     assert pair.taker.status("free", thing) == pair.taker.status("destroy_external", 1) == 0
-    assert pair.shared() == 0
-
-
-@pytest.mark.here_only("a program that qemu-user runs cannot become another")
-def test_exec_lets_go_of_what_was_imported(pair):
-    handle = pair.give()
-    pair.fetch()
-    assert pair.taker.status("release", handle) == 0
-    assert pair.shared() == SIZE
-    pair.box.unlink()
-    assert pair.other.line("exec") == "ready\n"
-    assert pair.other.status("use", 0) == 0
     assert pair.shared() == 0
 
 
@@ -386,43 +360,6 @@ def test_importer_holds_a_pool_until_its_stream_is_waited_for(pair):
     assert pair.shared() == SIZE
     assert pair.other.status("sync") == 0
     assert pair.shared() == 0
-
-
-def test_shared_pool_counts_as_it_grows_and_shrinks(pair):
-    """It is shared before anything is in it, and what it has when its maker dies is what stays."""
-    pool = pair.taker.made("pool", 0)
-    assert pair.taker.status("post_pool", pool, pair.box) == 0
-    imported = pair.other.made("fetch_pool")
-    assert pair.shared() == 0
-    first, second = (pair.taker.made("from_pool", size, pool) for size in (SIZE, SIZE // 2))
-    assert pair.shared() == SIZE * 3 // 2
-    assert pair.taker.status("free_async", first) == pair.taker.status("sync") == 0
-    assert pair.shared() == SIZE // 2
-    pointer = pair.other.made("import_pointer", imported, pair.taker.line("export_pointer", second).split()[1])
-    pair.ends("is killed")
-    assert pair.shared() == SIZE // 2
-    pair.is_full()
-    assert pair.other.status("free_async", pointer) == pair.other.status("sync") == 0
-    assert pair.other.status("destroy_pool", imported) == 0
-    assert pair.shared() == 0
-
-
-@pytest.mark.parametrize("kind", ["create", "pool"])
-def test_container_cannot_grow_by_processes_that_end(pair, shells, kind):
-    """Each takes a third of the limit, gives it to one that stays, and dies."""
-    for kept in range(1, 4):
-        maker = shells(pair.container)
-        pool = maker.made("pool", 0) if kind == "pool" else None
-        take = ("create", SIZE, 0) if pool is None else ("from_pool", SIZE, pool)
-        status, thing = maker(*take)
-        if status == OUT_OF_MEMORY:
-            assert kept > 1
-            return
-        assert maker.status(*(("post", thing) if pool is None else ("post_pool", pool)), pair.box) == 0
-        assert pair.other.status("fetch" if pool is None else "fetch_pool") == 0
-        maker.kill()
-        assert pair.shared() == kept * SIZE
-    pytest.fail("three times a third of the limit, and contexts")
 
 
 # ---- killed at each store ----
