@@ -29,20 +29,13 @@ def watched(make_container, build_preset):
 
 
 @pytest.mark.here_only("ThreadSanitizer is this machine's")
-@pytest.mark.parametrize("threads", [2, 16])
-def test_threads_that_race_for_memory_have_no_data_race(watched, programs, threads):
-    racer = watched.start(programs("race", "-fsanitize=thread"), 3000, threads, threads)
+@pytest.mark.parametrize(("rounds", "threads", "kinds"), [(3000, 2, "m"), (3000, 16, "m"), (400, 12, "mpcasxoq")])
+def test_threads_that_race_have_no_data_race(watched, programs, rounds, threads, kinds):
+    racer = watched.start(programs("race", "-fsanitize=thread"), rounds, threads, threads, kinds)
     out, err = racer.communicate("go\n", timeout=170)
     assert (racer.returncode, err) == (0, ""), err[:4000]
     assert json.loads(out.splitlines()[1])["got"] > 0
     assert watched.region().devices[0].used_bytes == 0
-
-
-@pytest.mark.here_only("ThreadSanitizer is this machine's")
-def test_threads_that_do_different_things_have_no_data_race(watched, programs):
-    worker = watched.start(programs("mixture", "-fsanitize=thread"), 400)
-    out, err = worker.communicate(timeout=170)
-    assert (worker.returncode, out, err) == (0, "done\n", ""), err[:4000]
 
 
 @pytest.mark.here_only("ThreadSanitizer is this machine's")

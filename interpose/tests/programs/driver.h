@@ -9,6 +9,7 @@
 #include "cuda_abi.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +173,13 @@ __attribute__((unused)) static struct hami_bytes64 bytes_of(const char *hex) {
     return handle;
 }
 
+/* Opens memory of another process by its handle in hexadecimal digits. */
+__attribute__((unused)) static int open_shared_memory(CUdeviceptr *address, const char *hex) {
+    int (*open)(CUdeviceptr *, struct hami_bytes64, unsigned) =
+        (int (*)(CUdeviceptr *, struct hami_bytes64, unsigned))driver_function("cuIpcOpenMemHandle_v2");
+    return open(address, bytes_of(hex), 1);
+}
+
 __attribute__((unused)) static void say(const char *line) {
     puts(line);
     fflush(stdout);
@@ -183,7 +191,8 @@ __attribute__((unused)) static uint64_t now(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* What modules are made of: the file that KERNELS names, which a real driver needs, or any text for the simulated one. */
+/* What modules are made of: the file that KERNELS names, which a real driver needs, or any text for the simulated one.
+ */
 __attribute__((unused)) static const char *image(void) {
     static char text[1 << 16];
     const char *path = getenv("KERNELS");
@@ -196,12 +205,55 @@ __attribute__((unused)) static const char *image(void) {
     return text;
 }
 
+/* How a fat binary starts. */
+struct fat_binary {
+    unsigned magic;
+    unsigned short version, header;
+    uint64_t bytes;
+};
+
+/* An image of code that takes so much of the device. */
+__attribute__((unused)) static struct fat_binary code_of(uint64_t bytes) {
+    return (struct fat_binary){0xba55ed50, 1, sizeof(struct fat_binary), bytes};
+}
+
 /* A kernel of the current context's; the simulated driver reads in its name how long it runs. */
 __attribute__((unused)) static void *find_kernel(const char *name) {
     void *module = NULL, *kernel = NULL;
     CHECK(cuModuleLoadData(&module, image()));
     CHECK(cuModuleGetFunction(&kernel, module, name));
     return kernel;
+}
+
+__attribute__((unused)) static size_t free_bytes(void) {
+    size_t bytes = 0, total = 0;
+    CHECK(cuMemGetInfo_v2(&bytes, &total));
+    return bytes;
+}
+
+__attribute__((unused)) static nvmlDevice card_at(unsigned index) {
+    nvmlDevice card = NULL;
+    CHECK(nvmlDeviceGetHandleByIndex_v2(index, &card));
+    return card;
+}
+
+__attribute__((unused)) static struct nvml_memory memory_of(nvmlDevice card) {
+    struct nvml_memory memory = {0, 0, 0};
+    CHECK(nvmlDeviceGetMemoryInfo(card, &memory));
+    return memory;
+}
+
+__attribute__((unused)) static uint64_t next_random(uint64_t *state) {
+    return *state = *state * 6364136223846793005u + 1442695040888963407u;
+}
+
+/* Runs threads, 64 at most, to their ends. The i-th gets DATA + i * STRIDE. */
+__attribute__((unused)) static void run_threads(unsigned long count, void *(*body)(void *), void *data, size_t stride) {
+    pthread_t threads[64];
+    for (unsigned long i = 0; i < count && i < 64; i++)
+        CHECK(pthread_create(&threads[i], NULL, body, (char *)data + i * stride));
+    for (unsigned long i = 0; i < count && i < 64; i++)
+        CHECK(pthread_join(threads[i], NULL));
 }
 
 /* Makes a context, allocates there in both ways, and ends it. */

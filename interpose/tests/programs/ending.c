@@ -12,8 +12,6 @@
  */
 #include "driver.h"
 
-#include <pthread.h>
-
 enum { MOST = 256 };
 
 static const char *what;
@@ -51,10 +49,6 @@ static pthread_t begin(void) {
     return thread;
 }
 
-static void end(pthread_t thread) {
-    pthread_join(thread, NULL);
-}
-
 static void show(const char *line) {
     say(line);
     (void)getchar();
@@ -88,7 +82,7 @@ static void take_over(void) {
     }
     CHECK(is("async") ? cuMemFreeAsync(held[count - 1], NULL) : cuMemFree_v2(held[count - 1]));
     CHECK(cuStreamSynchronize(NULL));
-    end(thread);
+    pthread_join(thread, NULL);
     show(held[count - 1] == place ? "same" : "other");
     for (unsigned i = 0; i + 1 < count; i++)
         CHECK(is("async") ? cuMemFreeAsync(held[i], NULL) : cuMemFree_v2(held[i]));
@@ -109,7 +103,7 @@ static void keep(void) {
     pthread_t thread = begin();
     CHECK(cuMemAlloc_v2(&second, 4096));
     CHECK(cuMemAlloc_v2(&third, 2 * MIB));
-    end(thread);
+    pthread_join(thread, NULL);
     CHECK(cuMemFree_v2(second));
     show((first ^ second) >> 21 == 0 ? "same" : "other");
     if (is("view")) {
@@ -134,7 +128,7 @@ static void reuse_handle(void) {
     CHECK(cuCtxCreate_v2(&ours, 0, 1));
     CHECK(cuMemAlloc_v2(&address, 2 * MIB));
     CHECK(cuMemAlloc_v2(&address, 4096));
-    end(thread);
+    pthread_join(thread, NULL);
     CHECK(cuMemAlloc_v2(&address, 2 * MIB));
     show(ours == theirs ? "same" : "other");
     CHECK(cuCtxDestroy_v2(ours));
@@ -143,17 +137,15 @@ static void reuse_handle(void) {
 }
 
 static void open_shared(char **handles) {
-    int (*get)(CUdeviceptr *, struct hami_bytes64, unsigned) = NULL;
     CUcontext ours = NULL;
     CUdeviceptr first = 0, second = 0;
-    *(void **)&get = dlsym(cuda_library, "cuIpcOpenMemHandle_v2");
     CHECK(cuCtxCreate_v2(&ours, 0, 0));
     CHECK(cuCtxCreate_v2(&theirs, 0, 0));
-    CHECK(get(&first, bytes_of(handles[0]), 1));
+    CHECK(open_shared_memory(&first, handles[0]));
     CHECK(cuCtxSetCurrent(ours));
     pthread_t thread = begin();
-    CHECK(get(&second, bytes_of(handles[1]), 1));
-    end(thread);
+    CHECK(open_shared_memory(&second, handles[1]));
+    pthread_join(thread, NULL);
     show(first == second ? "same" : "other");
     CHECK(CALL(cuIpcCloseMemHandle, second));
     show("freed");

@@ -15,10 +15,8 @@
  */
 #include "driver.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
-#include <time.h>
 
 enum { PATIENCE_S = 20, HINDERS = 2, WORKERS = 3, LOADS = 5, TAKERS = 32 };
 
@@ -28,11 +26,8 @@ static void *library;
 static nvmlDevice card;
 
 static void spin(unsigned ns) {
-    struct timespec from, now;
-    clock_gettime(CLOCK_MONOTONIC, &from);
-    do
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    while ((now.tv_sec - from.tv_sec) * 1000000000L + now.tv_nsec - from.tv_nsec < (long)ns);
+    for (uint64_t until = now() + ns; now() < until;)
+        ;
 }
 
 static void *first_call(void *data) {
@@ -45,12 +40,6 @@ static void *first_call(void *data) {
         return nvmlDeviceGetMemoryInfo(card, &memory) == 0 ? data : &go;
     *(void **)&allocate = dlsym(library, "cuMemAlloc_v2");
     return allocate != NULL && allocate(&address, 1) == 3 ? data : &go; /* not initialised */
-}
-
-static void start_nvml(void) {
-    find_driver();
-    CHECK(nvmlInit_v2());
-    CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
 }
 
 /* Keeps the loader's lock busy, so that the first look-up takes a while. */
@@ -80,8 +69,11 @@ static int one_round(const char *how, int moment, const char *plugin) {
     before_call = moment < 0 ? (unsigned)-moment : 0;
     before_other = moment > 0 ? (unsigned)moment : 0;
     unsigned hinders = strcmp(how, "start") == 0 ? 0 : HINDERS;
-    if (hinders == 0)
-        start_nvml();
+    if (hinders == 0) {
+        find_driver();
+        CHECK(nvmlInit_v2());
+        card = card_at(0);
+    }
     for (unsigned i = 0; i < hinders; i++)
         CHECK(pthread_create(&hinderers[i], NULL, hinder, NULL));
     CHECK(pthread_create(&thread, NULL, first_call, NULL));
@@ -137,69 +129,53 @@ static void *take(void *missing) {
 }
 
 /* Whoever is refused has first looked for what ended processes have left. */
-static size_t free_bytes(void) {
-    size_t bytes = 0, total = 0;
+static size_t free_when_refused(void) {
     CUdeviceptr none = 0;
     if (cuMemAlloc_v2(&none, (size_t)1 << 50) != 2)
         fail("not refused", 0);
-    CHECK(cuMemGetInfo_v2(&bytes, &total));
-    return bytes;
+    return free_bytes();
 }
 
 static int take_from_pool(void) {
     atomic_int missing = TAKERS;
-    pthread_t threads[TAKERS];
     start_driver();
     use_device(0);
-    size_t before = free_bytes();
-    for (unsigned i = 0; i < TAKERS; i++)
-        CHECK(pthread_create(&threads[i], NULL, take, &missing));
-    for (unsigned i = 0; i < TAKERS; i++)
-        CHECK(pthread_join(threads[i], NULL));
-    return before - free_bytes() != TAKERS * 64 * MIB;
+    size_t before = free_when_refused();
+    run_threads(TAKERS, take, &missing, 0);
+    return before - free_when_refused() != TAKERS * 64 * MIB;
 }
 
-static void *ask(void *data) {
-    struct nvml_memory *memory = data;
+static void *ask(void *none) {
     while (atomic_load(&go) == 0)
         ;
-    CHECK(nvmlDeviceGetMemoryInfo(card, memory));
+    (void)memory_of(card);
     pthread_testcancel();
-    return NULL;
+    return none;
 }
 
-static void cancelled(void) {
-    struct nvml_memory memory = {0};
+static void cancel_a_thread(void) {
     pthread_t thread;
     void *result = NULL;
     atomic_store(&go, 0);
-    CHECK(pthread_create(&thread, NULL, ask, &memory));
+    CHECK(pthread_create(&thread, NULL, ask, NULL));
     CHECK(pthread_cancel(thread));
     atomic_store(&go, 1);
     CHECK(pthread_join(thread, &result));
     if (result != PTHREAD_CANCELED)
         fail("not cancelled", 0);
-}
-
-static uint64_t total(void) {
-    struct nvml_memory memory = {0};
-    CHECK(nvmlDeviceGetMemoryInfo(card, &memory));
-    return (uint64_t)memory.total;
+    printf("%llu\n", (unsigned long long)memory_of(card).total);
+    fflush(stdout);
 }
 
 static int cancel(void) {
     const struct timespec until_due = {0, 600000000};
     alarm(PATIENCE_S);
     start_driver();
-    CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
-    cancelled();
-    printf("%llu\n", (unsigned long long)total());
-    fflush(stdout);
+    card = card_at(0);
+    cancel_a_thread();
     for (char line[16]; fgets(line, sizeof line, stdin) != NULL;) {
         nanosleep(&until_due, NULL);
-        cancelled();
-        printf("%llu\n", (unsigned long long)total());
-        fflush(stdout);
+        cancel_a_thread();
     }
     return 0;
 }

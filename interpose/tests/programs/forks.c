@@ -50,16 +50,14 @@ static pid_t start(const char *how, char *const arguments[], size_t bytes, int t
 int main(int argc, char **argv) {
     int count = argc > 3 ? atoi(argv[1]) : 0, pipes[2], status = 0, failed = 0;
     size_t bytes = argc > 3 ? strtoul(argv[2], NULL, 10) * MIB : 0;
-    struct nvml_memory memory;
-    nvmlDevice card = NULL;
     CUdeviceptr address = 0;
     char byte, told[16], held[] = "held", nowhere[] = "/nonexistent/program";
     if (argc > 3 && strcmp(argv[1], held) == 0)
         return child(bytes, atoi(argv[3]));
     find_driver();
     CHECK(nvmlInit_v2());
-    CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
-    CHECK(nvmlDeviceGetMemoryInfo(card, &memory));
+    nvmlDevice card = card_at(0);
+    (void)memory_of(card);
     CHECK(pipe(pipes));
     snprintf(told, sizeof told, "%d", pipes[1]);
     char *const again[] = {argv[0], held, argv[2], told, NULL}, *const missing[] = {nowhere, NULL};
@@ -81,7 +79,6 @@ int main(int argc, char **argv) {
         failed |= wait(&status) < 0 || status != 0;
     if (uses)
         CHECK(cuMemFree_v2(address));
-    CHECK(nvmlDeviceGetMemoryInfo(card, &memory));
-    printf("%llu\n", (unsigned long long)memory.used);
+    printf("%llu\n", (unsigned long long)memory_of(card).used);
     return failed;
 }

@@ -9,23 +9,16 @@
  */
 #include "driver.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
+#include <stdbool.h>
 
 enum { HELD = 64, THREADS = 64, OFTEN = 20, SMALL_BLOCK_BITS = 21 };
 
 static unsigned long rounds, count;
-static int contexts, devices, frees;
+static bool contexts, devices, frees;
 static int held_on[THREADS]; /* device + 1 of the context that a thread has */
 static pthread_barrier_t together;
 static _Atomic unsigned long keeping; /* threads that others go on for */
-
-static size_t free_bytes(void) {
-    size_t bytes = 0, total = 0;
-    CHECK(cuMemGetInfo_v2(&bytes, &total));
-    return bytes;
-}
 
 static void make(uint64_t *out, int device) {
     struct hami_allocation_prop prop = {.type = 1, .location = {.type = 1, .id = 0}};
@@ -75,7 +68,7 @@ static void *worker(void *data) {
     while (frees && number % 2 != 0 && atomic_load(&keeping) != 0)
         take_and_free();
     for (unsigned long i = 0; i < rounds && !(frees && number % 2 != 0); i++) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
+        (void)next_random(&random);
         uint64_t *at = &held[contexts ? 0 : random >> 33 & (HELD - 1)];
         int device = devices ? (int)(random >> 40 & 1) : 0;
         if (*at == 0) {
@@ -147,15 +140,16 @@ static CUdeviceptr common;
 static int (*get_handle)();
 
 static void *asker(void *data) {
+    bool first = data == (void *)1;
     struct hami_bytes64 handle;
     use_device(0);
     for (unsigned long i = 0; i < rounds; i++) {
-        if (data != NULL) /* of one of them */
+        if (first)
             CHECK(cuMemAlloc_v2(&common, 2 * MIB));
         pthread_barrier_wait(&together);
         CHECK(get_handle(&handle, common));
         pthread_barrier_wait(&together);
-        if (data != NULL)
+        if (first)
             CHECK(cuMemFree_v2(common));
     }
     return NULL;
@@ -182,12 +176,12 @@ static void *hand_over(void *data) {
 }
 
 int main(int argc, char **argv) {
-    pthread_t threads[THREADS], other;
+    pthread_t other;
     const char *kind = argc > 1 ? argv[1] : "memory";
     devices = strcmp(kind, "devices") == 0;
     frees = strcmp(kind, "frees") == 0;
     contexts = devices || frees || strcmp(kind, "contexts") == 0;
-    int ipc = strcmp(kind, "ipc") == 0, references = strcmp(kind, "references") == 0;
+    bool references = strcmp(kind, "references") == 0;
     rounds = argc > 2 ? strtoul(argv[2], NULL, 10) : 100;
     count = argc > 3 ? strtoul(argv[3], NULL, 10) : 2;
     count = count < THREADS ? count : THREADS;
@@ -202,14 +196,10 @@ int main(int argc, char **argv) {
     stays = references ? calloc(count * rounds, sizeof *stays) : NULL;
     get_handle = driver_function("cuIpcGetMemHandle");
     CHECK(pthread_barrier_init(&together, NULL, (unsigned)count));
-    for (unsigned long i = 0; i < count; i++) {
-        void *(*run)(void *) = ipc ? asker : references ? keeper : strcmp(kind, "handed") == 0 ? hand_over : worker;
-        CHECK(pthread_create(&threads[i], NULL, run, (void *)(uintptr_t)(ipc ? i == 0 : i + 1)));
-    }
     if (references)
         CHECK(pthread_create(&other, NULL, referrer, NULL));
-    for (unsigned long i = 0; i < count; i++)
-        pthread_join(threads[i], NULL);
+    bool ipc = strcmp(kind, "ipc") == 0, handed = strcmp(kind, "handed") == 0;
+    run_threads(count, ipc ? asker : references ? keeper : handed ? hand_over : worker, (void *)1, 1);
     if (references)
         pthread_join(other, NULL);
     printf("%zd\n", (ssize_t)(free_bytes() - before + (references ? staying() : 0)));

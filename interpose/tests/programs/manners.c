@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fenv.h>
 #include <locale.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -15,30 +14,22 @@
 
 extern char **environ;
 
-static void launch(void) {
-    void *kernel = find_kernel("a_1ms");
-    for (int i = 0; i < 50; i++)
-        CHECK(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
-    CHECK(CALL(cuCtxSynchronize));
-}
-
 static void use(void) {
     CUdeviceptr address = 0;
-    struct nvml_memory memory;
-    nvmlDevice card = NULL;
-    size_t free_bytes = 0, total = 0;
     int status = 0;
     start_driver();
     use_device(0);
     for (int i = 0; i < 100; i++) {
         CHECK(cuMemAlloc_v2(&address, (size_t)i * 100000 + 1));
         CHECK(cuMemFree_v2(address));
-        CHECK(cuMemGetInfo_v2(&free_bytes, &total));
+        (void)free_bytes();
     }
     (void)cuMemAlloc_v2(&address, (size_t)1 << 50);
-    CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
-    CHECK(nvmlDeviceGetMemoryInfo(card, &memory));
-    launch();
+    (void)memory_of(card_at(0));
+    void *kernel = find_kernel("a_1ms");
+    for (int i = 0; i < 50; i++)
+        CHECK(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+    CHECK(CALL(cuCtxSynchronize));
     pid_t child = fork();
     if (child == 0)
         _exit(0);

@@ -11,8 +11,6 @@
  */
 #include "driver.h"
 
-#include <pthread.h>
-
 enum { ARGUMENTS = 12, ROOM = 4096, LISTED = 64 };
 
 static unsigned char room[ARGUMENTS][ROOM];
@@ -88,28 +86,22 @@ static void *calls(void *data) {
 
 int main(int argc, char **argv) {
     const char *state = argc > 1 ? argv[1] : "none";
-    pthread_t thread;
     cuda = dlopen("libcuda.so.1", RTLD_NOW);
     nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
     if (strcmp(state, "none") != 0) {
         start_driver();
-        CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
+        card = card_at(0);
     }
     if (strcmp(state, "ended") == 0) {
-        struct nvml_memory memory;
-        int (*end)(void) = NULL;
-        *(void **)&end = dlsym(nvml, "nvmlShutdown");
-        CHECK(nvmlDeviceGetMemoryInfo(card, &memory)); /* whose card it is, is known */
-        CHECK(end());
+        (void)memory_of(card); /* whose card it is, is known */
+        CHECK(CALL(nvmlShutdown));
     }
     if (strcmp(state, "context") == 0 || strcmp(state, "thread") == 0)
         use_device(0);
     say("ready");
-    if (strcmp(state, "thread") == 0) {
-        CHECK(pthread_create(&thread, NULL, calls, NULL));
-        pthread_join(thread, NULL);
-    } else {
+    if (strcmp(state, "thread") == 0)
+        run_threads(1, calls, NULL, 0);
+    else
         (void)calls(NULL);
-    }
     return 0;
 }

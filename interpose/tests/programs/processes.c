@@ -142,7 +142,7 @@ static int answer(const char *what, const char *first, const char *second) {
 int main(void) {
     char line[256], what[32], list[16], first[32], second[32];
     start_driver();
-    CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
+    card = card_at(0);
     say("ready");
     while (fgets(line, sizeof line, stdin) != NULL) {
         strcpy(list, "null");

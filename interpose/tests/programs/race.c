@@ -1,12 +1,11 @@
 /*
  * race ROUNDS SEED THREADS KINDS: waits for a line of input; then each thread takes and gives back 2 to 16 MiB at
  * random, as fast as it can, and in the end gives everything back. Some pieces of plain memory are small. KINDS is a
- * word of letters: (m)emory, (p)ools, (c)reated physical memory, (a)rrays, (g)raphs. Prints how often memory was given
- * and refused.
+ * word of letters: (m)emory, (p)ools, (c)reated physical memory, (a)rrays, (g)raphs; and what is given back at once:
+ * (s)hared physical memory, conte(x)ts, c(o)de, (q)uestions. Prints how often memory was given and refused.
  */
 #include "driver.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 enum { HELD = 16, SIZES = 8, GRANULE = 2 << 20 };
@@ -63,6 +62,45 @@ static int take(struct thing *thing, uint64_t random, const struct graph *graph)
     }
 }
 
+/* What was exported goes before what was imported, or after it. */
+static int share_memory(uint64_t random) {
+    struct hami_allocation_prop prop = {.type = 1, .handle_types = 1, .location = {.type = 1, .id = 0}};
+    CUmemHandle own = 0, again = 0;
+    int fd = -1, status = cuMemCreate(&own, (random % 3 + 1) * GRANULE, &prop, 0);
+    if (status != 0)
+        return status;
+    CHECK(CALL(cuMemExportToShareableHandle, &fd, own, 1, 0ull));
+    CHECK(CALL(cuMemImportFromShareableHandle, &again, (void *)(intptr_t)fd, 1));
+    CHECK(cuMemRelease(random % 2 == 0 ? own : again));
+    close(fd);
+    return cuMemRelease(random % 2 == 0 ? again : own);
+}
+
+static int use_context(void) {
+    CUcontext made = NULL;
+    CUdeviceptr address = 0;
+    int status = cuCtxCreate_v2(&made, 0, 0);
+    if (status != 0)
+        return status;
+    status = cuMemAlloc_v2(&address, 4096);
+    CHECK(cuCtxDestroy_v2(made));
+    return status;
+}
+
+static int use_code(uint64_t random) {
+    struct fat_binary image = code_of((random % 3 + 1) * MIB);
+    void *module = NULL;
+    int status = cuModuleLoadData(&module, &image);
+    return status != 0 ? status : CALL(cuModuleUnload, module);
+}
+
+static int ask(void) {
+    struct nvml_memory memory = memory_of(card_at(0));
+    size_t bytes = 0, total = 0;
+    CHECK(cuMemGetInfo_v2(&bytes, &total));
+    return memory.used > memory.total || bytes > total ? -1 : 0;
+}
+
 /* Half of what was created lives on in its mapping alone. */
 static void map(struct thing *thing, uint64_t random) {
     if ((random >> 50 & 1) != 0)
@@ -100,17 +138,21 @@ static void *worker(void *data) {
     for (unsigned i = 0; i < HELD && strchr(kinds, 'g') != NULL; i++)
         graphs[i] = make_graph((i / 2 + 1) * (size_t)GRANULE, i % 2);
     for (unsigned long i = 0; i < rounds; i++) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
+        (void)next_random(&random);
         struct thing *at = &held[random >> 33 & (HELD - 1)];
         if (at->kind != 0) {
             give_back(at, random >> 55);
             continue;
         }
-        at->kind = kinds[(random >> 58) % strlen(kinds)];
-        int status = take(at, random, &graphs[at - held]);
+        char kind = at->kind = kinds[(random >> 58) % strlen(kinds)];
+        int status = kind == 's'   ? share_memory(random >> 40)
+                     : kind == 'x' ? use_context()
+                     : kind == 'o' ? use_code(random >> 40)
+                     : kind == 'q' ? ask()
+                                   : take(at, random, &graphs[at - held]);
         if (status != 0 && status != 2)
             fail("taking", status);
-        if (status != 0)
+        if (status != 0 || strchr("sxoq", kind) != NULL)
             at->kind = 0;
         else if (at->kind == 'c')
             map(at, random);
@@ -128,7 +170,6 @@ static void await_line(void) {
 }
 
 int main(int argc, char **argv) {
-    pthread_t threads[64];
     rounds = strtoul(argv[1], NULL, 10);
     unsigned long seed = strtoul(argv[2], NULL, 10);
     unsigned long count = argc > 3 ? strtoul(argv[3], NULL, 10) : 1;
@@ -137,10 +178,7 @@ int main(int argc, char **argv) {
     use_device(0);
     say("ready");
     await_line();
-    for (unsigned long i = 0; i < count && i < 64; i++)
-        CHECK(pthread_create(&threads[i], NULL, worker, (void *)(uintptr_t)(seed * 64 + i + 1)));
-    for (unsigned long i = 0; i < count && i < 64; i++)
-        pthread_join(threads[i], NULL);
+    run_threads(count, worker, (void *)(uintptr_t)(seed * 64 + 1), 1);
     if (strpbrk(kinds, "pg") != NULL) {
         CHECK(cuStreamSynchronize(NULL));
         CHECK(cuDeviceGraphMemTrim(0));

@@ -6,14 +6,12 @@
 
 #include <fcntl.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 
 enum { THINGS = 1 << 20 };
 
@@ -23,13 +21,6 @@ static size_t made;
 static void answer(int status) {
     printf("%d %zu\n", status, status == 0 ? made++ : 0);
 }
-
-/* How a fat binary starts. */
-struct fat_binary {
-    unsigned magic;
-    unsigned short version, header;
-    uint64_t bytes;
-};
 
 /* How the memory nodes come into a graph. */
 static int add_memory(void *graph, const char *way, uint64_t bytes, int device, CUdeviceptr *address) {
@@ -107,12 +98,6 @@ static int make_graph(uint64_t *out, uint64_t bytes, uint64_t count, const char 
     if (stream != NULL)
         CHECK(CALL(cuStreamEndCapture, stream, &graph));
     return status != 0 ? status : instantiate(out, graph, call);
-}
-
-static int open_shared(const char *hex, CUdeviceptr *address) {
-    int (*open)(CUdeviceptr *, struct hami_bytes64, unsigned) =
-        (int (*)(CUdeviceptr *, struct hami_bytes64, unsigned))driver_function("cuIpcOpenMemHandle_v2");
-    return open(address, bytes_of(hex), 1);
 }
 
 /* A box that other processes put file descriptors into, under a path. */
@@ -258,13 +243,9 @@ static int capture_own(uint64_t bytes) {
 
 /* A kernel of so many milliseconds. */
 static int run_kernel(uint64_t ms, void *stream) {
-    struct fat_binary image = {0xba55ed50, 1, sizeof image, 0};
-    void *module = NULL, *function = NULL;
     char name[32];
     snprintf(name, sizeof name, "run_%ums", (unsigned)ms);
-    CHECK(CALL(cuModuleLoadData, &module, &image));
-    CHECK(CALL(cuModuleGetFunction, &function, module, name));
-    return CALL(cuLaunchKernel, function, 1u, 1u, 1u, 1u, 1u, 1u, 0u, stream, NULL, NULL);
+    return cuLaunchKernel(find_kernel(name), 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL);
 }
 
 /* Squares of 128 elements beside each other, each a part of the array's only level. */
@@ -357,7 +338,7 @@ static int allocate(char **word) {
     static int buffer;
     uint64_t *out = &things[made], a = number(word[1]), b = number(word[2]), c = number(word[3]);
     uint64_t thing = word[1] != NULL ? things[a % THINGS] : 0, pitch = 0;
-    const struct fat_binary image = {0xba55ed50, 1, sizeof image, a - sizeof image};
+    const struct fat_binary image = code_of(a - sizeof image);
     const struct hami_mem_location place = {.type = (int)b};
     const struct hami_pool_props pool = {.type = 1, .handle_types = 1, .location = {.type = 1, .id = (int)a}};
     const struct hami_pool_props pool_at = {.type = (int)a, .location = place};
@@ -411,7 +392,7 @@ static int allocate(char **word) {
     MAKES("fetch", fetch(out, 0));
     MAKES("fetch_pool", fetch(out, 1));
     MAKES("import_pointer", import_pointer(out, thing, word[2])); /* import_pointer POOL DATA */
-    MAKES("ipc_open", open_shared(word[1], out));
+    MAKES("ipc_open", open_shared_memory(out, word[1]));
     MAKES("graph", make_graph(out, a, b, word[3], word[4]));
     MAKES("stream", CALL(cuStreamCreate, out, 0u));
     MAKES("current", CALL(cuCtxGetCurrent, out));
@@ -429,7 +410,6 @@ static int give_back(char **word) {
     DOES("run", run_kernel(a, NULL));                        /* run MS */
     DOES("run_in", run_kernel(a, (void *)(uintptr_t)other)); /* run_in MS STREAM */
     DOES("capture_own", capture_own(a));                     /* capture_own BYTES */
-    DOES("end_stream", CALL(cuStreamDestroy_v2, thing));
     DOES("sync", cuStreamSynchronize(NULL));
     DOES("sync_stream", CALL(cuStreamSynchronize, thing));
     DOES("sync_context", CALL(cuCtxSynchronize));
@@ -482,9 +462,7 @@ static int give_back(char **word) {
 
 static void show_nvml(unsigned device) {
     struct nvml_memory m = {0, 0, 0};
-    nvmlDevice handle = NULL;
-    CHECK(nvmlDeviceGetHandleByIndex_v2(device, &handle));
-    int status = nvmlDeviceGetMemoryInfo(handle, &m);
+    int status = nvmlDeviceGetMemoryInfo(card_at(device), &m);
     printf("%d %llu %llu %llu\n", status, (unsigned long long)m.total, (unsigned long long)m.used,
            (unsigned long long)m.free);
 }
@@ -492,9 +470,7 @@ static void show_nvml(unsigned device) {
 static void show_processes(unsigned device) {
     struct nvml_process processes[64];
     unsigned count = 64;
-    nvmlDevice handle = NULL;
-    CHECK(nvmlDeviceGetHandleByIndex_v2(device, &handle));
-    int status = nvmlDeviceGetComputeRunningProcesses_v3(handle, &count, processes);
+    int status = nvmlDeviceGetComputeRunningProcesses_v3(card_at(device), &count, processes);
     printf("%d", status);
     for (unsigned i = 0; status == 0 && i < count; i++)
         printf(" %u:%llu", processes[i].pid, (unsigned long long)processes[i].used);
