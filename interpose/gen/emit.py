@@ -320,7 +320,8 @@ def around_source(hooks: list[Hook]) -> str:
             f"int32_t hami_{policy}(enum hami_hook hook, {', '.join(listed)}) {{\n",
             f"    struct hami_{name} state;\n    if (!hami_{name}_begin(&state, {before})) {{\n",
             "        return CUDA_ERROR_OUT_OF_MEMORY;\n    }\n",
-            f"    return hami_{name}_end(&state, hami_call_{policy}(hook, {s.names}), {after});\n}}\n\n",
+            f"    int32_t status = hami_call_{policy}(hook, {s.names});\n",
+            f"    return hami_{name}_end(&state, status, {after});\n}}\n\n",
         ]
     return "".join(lines).removesuffix("\n")
 

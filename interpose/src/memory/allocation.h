@@ -1,7 +1,7 @@
 /*
  * The way to take memory that is known by an address or handle: reserve, call the driver, keep or give back. Sizes are
  * what the device takes: 1 MiB and more are rounded up to 2 MiB; smaller allocations share blocks of 2 MiB (blocks.h).
- * allocate.c, arrays.c, external.c call this file.
+ * allocate.c, arrays.c, external.c and generated policies call this file.
  */
 #ifndef HAMI_ALLOCATION_H
 #define HAMI_ALLOCATION_H
@@ -11,12 +11,9 @@
 
 /* An allocation under way. */
 struct hami_allocation {
-    struct hami_charge charge;
-    unsigned context; /* id of the context it belongs to; see contexts.h */
-    bool counted;
-    CUdevice device;
-    bool large;   /* whatever its size */
-    bool in_room; /* small, nothing reserved: the driver will put it into a block that has room */
+    struct hami_charge charge; /* 0 pages: the driver will probably put it into a block that has its charge already */
+    unsigned context;          /* id of the context it belongs to; see contexts.h */
+    bool large;                /* whatever its size */
 };
 
 /* How an allocation is taken: packed if small, or always large; and whether host memory may stand in for it. */
@@ -26,22 +23,11 @@ enum hami_way { HAMI_PACKED = 0, HAMI_LARGE = 1, HAMI_OR_HOST = 2 };
 bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, unsigned way);
 
 /*
- * Keeps or gives back after the driver's answer. `actual` is what was taken at `address`. True: the allocation stands;
- * false: it does not fit after all and the caller must free it and answer CUDA_ERROR_OUT_OF_MEMORY.
+ * After the driver's answer: keeps the charge of what it took at `address`, or gives it back. `actual` is what the
+ * driver took; 0: what was reserved. What does not fit after all is freed by the hook `destroy`, and the answer is
+ * CUDA_ERROR_OUT_OF_MEMORY. Returns the answer.
  */
-bool hami_allocation_end(struct hami_allocation *a, uint64_t address, uint64_t actual);
-
-/* Gives the reserve back: the driver refused. */
-HAMI_COLD void hami_allocation_cancel(struct hami_allocation *a);
-
-/* After the driver's answer: ends or cancels. Has the hook `destroy` free what does not fit. Returns the answer. */
-CUresult hami_allocation_kept(struct hami_allocation *a, CUresult status, uint64_t address, uint64_t actual,
-                              enum hami_hook destroy);
-
-/*
- * Host memory in place of the device's (host_memory.c): allocates, reserves and records. `flags` are those of
- * cuMemAllocManaged. CUDA_ERROR_OUT_OF_MEMORY: the limits offer no host memory, or it is used up.
- */
-HAMI_COLD CUresult hami_host_allocate(CUdeviceptr *address, uint64_t bytes, uint32_t flags);
+CUresult hami_allocation_end(struct hami_allocation *a, CUresult status, uint64_t address, uint64_t actual,
+                             enum hami_hook destroy);
 
 #endif

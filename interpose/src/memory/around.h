@@ -7,9 +7,20 @@
 #define HAMI_AROUND_H
 
 #include "doors/hook.h"
+#include "memory/allocation.h"
 #include "memory/context_reserve.h"
 #include "memory/contexts.h"
 #include "memory/physical.h"
+#include "memory/sizes.h"
+
+/* What the driver wrote for the program, which may have passed NULL. */
+#define HAMI_WRITTEN(pointer) ((pointer) == NULL ? 0 : (uint64_t)(uintptr_t)*(pointer))
+
+/*
+ * Bytes that an array or mipmapped array takes (arrays.c); sparse and deferred ones take nothing by themselves. `hook`
+ * tells which of four descriptors `wanted` is; NULL: the driver will refuse.
+ */
+uint64_t hami_array_bytes(enum hami_hook hook, const void *wanted, uint32_t levels);
 
 /* A context about to be made (context_calls.c). Its device is locked, and the thread cannot be cancelled. */
 struct hami_making {

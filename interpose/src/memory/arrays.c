@@ -1,5 +1,5 @@
-/* Policies of arrays and mipmapped arrays, whose sizes follow from their descriptors. */
-#include "memory/allocation.h"
+/* Arrays and mipmapped arrays, whose sizes follow from their descriptors; spec/cuda.toml has most of the policies. */
+#include "memory/around.h"
 #include "memory/memory.h"
 #include "memory/records.h"
 #include "memory/sizes.h"
@@ -29,16 +29,6 @@ static uint64_t array_level_bytes(const struct hami_array3d_descriptor *d, unsig
     return hami_product(hami_product(bytes, height == 0 ? 1 : height), depth == 0 ? 1 : depth);
 }
 
-/* Bytes of an array of `levels` levels; sparse and deferred arrays take nothing by themselves. */
-static uint64_t array_bytes(const struct hami_array3d_descriptor *d, unsigned levels) {
-    uint64_t sum = 0;
-    bool takes = (d->flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) == 0;
-    for (unsigned level = 0; takes && level < levels && level < 32; level++) {
-        sum = hami_sum(sum, array_level_bytes(d, level));
-    }
-    return sum;
-}
-
 /* The descriptor of any of the four calls as the largest form; 32-bit and two-dimensional forms say less. */
 static struct hami_array3d_descriptor array_described(enum hami_hook hook, const void *wanted) {
     const struct hami_array_descriptor_v1 *narrow = wanted;
@@ -57,36 +47,15 @@ static struct hami_array3d_descriptor array_described(enum hami_hook hook, const
     }
 }
 
-static CUresult array_kept(struct hami_allocation *a, CUresult status, void *const *array, uint64_t bytes,
-                           enum hami_hook destroy) {
-    return hami_allocation_kept(a, status, status == CUDA_SUCCESS ? (uint64_t)(uintptr_t)*array : 0, bytes, destroy);
-}
-
-int32_t hami_array_create(enum hami_hook hook, CUarray *array, const void *wanted) {
-    struct hami_allocation a;
-    if (array == NULL || wanted == NULL) {
-        return hami_call_array_create(hook, array, wanted);
+uint64_t hami_array_bytes(enum hami_hook hook, const void *wanted, uint32_t levels) {
+    struct hami_array3d_descriptor d =
+        wanted == NULL ? (struct hami_array3d_descriptor){0} : array_described(hook, wanted);
+    uint64_t sum = 0;
+    bool takes = wanted != NULL && (d.flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) == 0;
+    for (unsigned level = 0; takes && (level == 0 || level < levels) && level < 32; level++) {
+        sum = hami_sum(sum, array_level_bytes(&d, level));
     }
-    struct hami_array3d_descriptor d = array_described(hook, wanted);
-    uint64_t bytes = array_bytes(&d, 1);
-    if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    return array_kept(&a, hami_call_array_create(hook, array, wanted), array, bytes, HAMI_cuArrayDestroy);
-}
-
-int32_t hami_mipmapped_create(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor *wanted,
-                              uint32_t levels) {
-    struct hami_allocation a;
-    if (array == NULL || wanted == NULL) {
-        return hami_call_mipmapped_create(hook, array, wanted, levels);
-    }
-    uint64_t bytes = array_bytes(wanted, levels == 0 ? 1 : levels);
-    if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    CUresult status = hami_call_mipmapped_create(hook, array, wanted, levels);
-    return array_kept(&a, status, array, bytes, HAMI_cuMipmappedArrayDestroy);
+    return sum;
 }
 
 int32_t hami_array_destroy(enum hami_hook hook, CUarray array) {

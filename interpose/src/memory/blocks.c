@@ -111,8 +111,8 @@ void hami_block_drop_stale(uint64_t address, unsigned context) {
     }
 }
 
-HAMI_HOT enum hami_block_entry hami_block_enter(uint64_t address, unsigned order, int device, unsigned context,
-                                                bool charged) {
+HAMI_HOT enum hami_block_entry hami_block_enter(uint64_t address, unsigned order, const struct hami_charge *charge,
+                                                unsigned context) {
     struct block *found = block_at(address), *block = HAMI_LIKELY(found != NULL) ? found : block_make(address);
     if (block == NULL) {
         return HAMI_BLOCK_REFUSED;
@@ -123,11 +123,11 @@ HAMI_HOT enum hami_block_entry hami_block_enter(uint64_t address, unsigned order
     uint64_t state = atomic_load_explicit(&block->state, memory_order_relaxed); /* the exchange checks it */
     uint64_t next = 0;
     do {
-        if (state_count(state) == 0 && !charged) {
+        if (state_count(state) == 0 && charge->pages == 0) {
             return HAMI_BLOCK_REFUSED;
         }
         uint64_t inside = (state & (COUNT_MASK << COUNT_SHIFT | COUNT_MASK)) + (UINT64_C(1) << COUNT_SHIFT);
-        next = (uint64_t)(device + 1) << DEVICE_SHIFT | (uint64_t)context << CONTEXT_SHIFT |
+        next = (uint64_t)(charge->device + 1) << DEVICE_SHIFT | (uint64_t)context << CONTEXT_SHIFT |
                (uint64_t)order << ORDER_SHIFT | (inside + (UINT64_C(1) << order));
     } while (!atomic_compare_exchange_weak_explicit(&block->state, &state, next, memory_order_acq_rel,
                                                     memory_order_relaxed));

@@ -21,8 +21,9 @@ unsigned hami_block_order(uint64_t bytes);
 /* Whether the block that served this thread last has room for one more allocation of this order on the device. */
 bool hami_block_has_room(int device, unsigned order);
 
-/* Adds an allocation to its block. With `charged` false only a block that has its charge takes it. */
-enum hami_block_entry hami_block_enter(uint64_t address, unsigned order, int device, unsigned context, bool charged);
+/* Adds an allocation to its block. With a charge of 0 pages, only to a block that has its charge already. */
+enum hami_block_entry hami_block_enter(uint64_t address, unsigned order, const struct hami_charge *charge,
+                                       unsigned context);
 
 /* Order of the small allocation at an address, plus one, which is forgotten; 0: there is none. */
 unsigned hami_block_take(uint64_t address);

@@ -268,9 +268,7 @@ void hami_charge_found(CUdevice device, enum hami_column column, struct hami_cha
 bool hami_charge_resize(CUdevice device, enum hami_column column, struct hami_charge *charge, uint64_t pages) {
     struct hami_charge more = {-1, 0};
     if (pages <= charge->pages) {
-        struct hami_charge less = {charge->device, charge->pages - pages};
-        hami_charge_give_back(&less, column);
-        charge->pages = pages;
+        hami_charge_lower(charge, column, pages);
         return true;
     }
     if (!hami_charge_take(device, (pages - charge->pages) << HAMI_PAGE_SHIFT, column, &more)) {
@@ -282,10 +280,12 @@ bool hami_charge_resize(CUdevice device, enum hami_column column, struct hami_ch
     return true;
 }
 
-void hami_charge_shrink(struct hami_charge *charge, uint64_t pages) {
-    struct hami_charge part = {charge->device, pages < charge->pages ? pages : charge->pages};
-    hami_charge_give_back(&part, HAMI_COLUMN_DATA);
-    charge->pages -= part.pages;
+HAMI_HOT void hami_charge_lower(struct hami_charge *charge, enum hami_column column, uint64_t pages) {
+    if (charge->pages > pages) {
+        struct hami_charge rest = {charge->device, charge->pages - pages};
+        hami_charge_give_back(&rest, column);
+        charge->pages = pages;
+    }
 }
 
 HAMI_HOT void hami_charge_give_back(const struct hami_charge *charge, enum hami_column column) {

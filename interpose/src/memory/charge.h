@@ -74,8 +74,8 @@ void hami_charge_found(CUdevice device, enum hami_column column, struct hami_cha
 /* Brings a charge to `pages`, by taking more or giving some back. False: refuse; it stays as it was. */
 bool hami_charge_resize(CUdevice device, enum hami_column column, struct hami_charge *charge, uint64_t pages);
 
-/* Gives `pages` of a data charge back. */
-void hami_charge_shrink(struct hami_charge *charge, uint64_t pages);
+/* Gives back what a charge has beyond `pages`. */
+void hami_charge_lower(struct hami_charge *charge, enum hami_column column, uint64_t pages);
 
 /* Gives a charge back whole. */
 void hami_charge_give_back(const struct hami_charge *charge, enum hami_column column);

@@ -33,9 +33,8 @@ bool hami_driver_pool_reconcile(struct hami_driver_pool *pool) {
     if (hami_driver_pool_tell_size(pool, pages)) {
         return told;
     }
-    if (pages < pool->charge.pages) {
-        hami_charge_shrink(&pool->charge, pool->charge.pages - pages);
-    } else if (pages > pool->charge.pages) { /* it has grown behind our back, which cannot be undone */
+    hami_charge_lower(&pool->charge, HAMI_COLUMN_DATA, pages);
+    if (pages > pool->charge.pages) { /* it has grown behind our back, which cannot be undone */
         hami_charge_found(pool->device, HAMI_COLUMN_DATA, &pool->charge, pages - pool->charge.pages);
     }
     return told;

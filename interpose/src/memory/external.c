@@ -44,7 +44,7 @@ int32_t hami_external_import(enum hami_hook hook, void **memory, const struct ha
     }
     CUresult status = hami_call_external_import(hook, memory, wanted);
     uint64_t key = status == CUDA_SUCCESS ? (uint64_t)(uintptr_t)*memory : 0;
-    status = hami_allocation_kept(&a, status, key, bytes, HAMI_cuDestroyExternalMemory);
+    status = hami_allocation_end(&a, status, key, 0, HAMI_cuDestroyExternalMemory);
     if (status == CUDA_SUCCESS && identity != 0) {
         hami_record_share(key, identity);
     }
