@@ -45,8 +45,9 @@ struct hami_compute_device {
     _Atomic uint64_t estimated;     /* device time charged by estimate instead of span */
     _Atomic uint64_t last_wait_at;  /* when a launch last had to wait */
     _Atomic uint64_t share;         /* percent in which `zero` counts a debt; 0: not known yet */
-    /* Line of spans: device time on it; its end; and the start of the newest part of it that has no gap. */
-    _Atomic uint64_t spanned, spanned_to, spanned_from;
+    uint64_t reserved;              /* not used now; earlier versions of the library summed up spans in it */
+    /* Line of spans: its end, and the start of the newest part of it that has no gap. */
+    _Atomic uint64_t spanned_to, spanned_from;
     uint64_t spare[3];
     /* The turn. Launches that take from a grant read `turn`, so it lies on a cache line of its own. */
     _Atomic uint64_t turn;              /* the page's word as last seen here; when it changes, grants are void */

@@ -210,7 +210,7 @@ class ComputeDevice(c.Structure):
         ("estimated", c.c_uint64),  # 120
         ("last_wait_at", c.c_uint64),  # 128
         ("share", c.c_uint64),  # 136
-        ("spanned", c.c_uint64),  # 144
+        ("reserved", c.c_uint64),  # 144
         ("spanned_to", c.c_uint64),  # 152
         ("spanned_from", c.c_uint64),  # 160
         ("spare", c.c_uint64 * 3),  # 168

@@ -210,10 +210,10 @@ void balance_move_frontier(struct limited_device *d, uint64_t end) {
     (void)balance_move_word(&d->shared->frontier, end);
 }
 
-/* The sum is read first: the end that is read then includes at least that much. */
+/* The end is read first: a start that is read then lies behind every gap before that end. */
 struct span_line balance_span_line(const struct limited_device *d) {
-    uint64_t sum = atomic_load(&d->shared->spanned), to = atomic_load(&d->shared->spanned_to);
-    return (struct span_line){sum, atomic_load(&d->shared->spanned_from), to};
+    uint64_t to = atomic_load(&d->shared->spanned_to);
+    return (struct span_line){atomic_load(&d->shared->spanned_from), to};
 }
 
 uint64_t balance_shared_part(uint64_t rest, uint64_t span) {
@@ -227,10 +227,7 @@ uint64_t balance_take_span(struct limited_device *d, uint64_t start, uint64_t en
     }
     uint64_t to = balance_move_word(&d->shared->spanned_to, end);
     start = later(start, to);
-    uint64_t span = end > start ? end - start : 0;
-    (void)atomic_fetch_add(&d->shared->spanned, balance_shared_part(start - to, span));
-    hami_step();
-    return span;
+    return end > start ? end - start : 0;
 }
 
 /* ---- the end of a process ---- */

@@ -65,7 +65,7 @@ uint64_t balance_take_span(struct limited_device *d, uint64_t start, uint64_t en
  */
 uint64_t balance_shared_part(uint64_t rest, uint64_t span);
 struct span_line {
-    uint64_t sum, from, to; /* device time on the line; the start of its newest part without a gap; its end */
+    uint64_t from, to; /* the start of its newest part without a gap; its end */
 };
 struct span_line balance_span_line(const struct limited_device *d);
 

@@ -14,8 +14,7 @@ enum {
     COLLECTED_MOST = 64,
     FIRST_LOOK_AFTER_NS = 20000, /* after an event should be complete */
     LOOK_EVERY_LEAST_NS = 50000, /* then, if it is not */
-    LOOK_EVERY_MOST_NS = 80000,
-    LONG_EVENT_NS = TURN_NS / 2
+    LOOK_EVERY_MOST_NS = 80000
 };
 
 struct completed {
@@ -130,19 +129,6 @@ void collect_if_due(struct limited_device *d, uint64_t now) {
 }
 
 /*
- * A long launch may end long before it is expected. Until that is seen, the container's other processes take the device
- * to be busy. So it is looked at from three quarters of its estimate on.
- */
-static uint64_t collect_long_event_look(const struct stream_account *a, uint64_t now) {
-    const struct timing_event *event = stream_first_event(a);
-    uint64_t estimate = (uint64_t)event->estimate, soonest = event->opened + estimate / 4 * 3;
-    if (estimate < LONG_EVENT_NS || balance_is_only_process(a->device, now)) {
-        return UINT64_MAX;
-    }
-    return later(soonest, now + estimate / 16);
-}
-
-/*
  * When to look at a stream's work again. Containers with which we take turns, and launches that wait for a completion,
  * should know soon. Without them a look is useless before all that the container has under way should be complete.
  */
@@ -156,7 +142,7 @@ static uint64_t collect_next_look_at(const struct stream_account *a, uint64_t no
     uint64_t look = collect_first_look(a);
     if (!company && atomic_load(&d->shared->waiting_for_event) == 0) {
         uint64_t all = balance_expected_end(d, now, balance_charged_after(d, now)) + FIRST_LOOK_AFTER_NS;
-        look = earlier(later(look, all), collect_long_event_look(a, now));
+        look = later(look, all);
     }
     uint64_t overdue = now > look ? (now - look) / 4 : 0;
     uint64_t soon = now + earlier(later(overdue, LOOK_EVERY_LEAST_NS), LOOK_EVERY_MOST_NS);

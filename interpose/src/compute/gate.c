@@ -178,14 +178,13 @@ static bool gate_step_back(struct gate_wait *w, const struct snapshot *s) {
     if (peers.granted < w->peers_granted) { /* a process ended, and what it was granted is not counted any more */
         w->peers_due -= w->peers_granted - peers.granted;
     }
-    bool unused = w->stepped_back > 0 && peers.granted <= w->peers_granted; /* no peer took the last chance */
     w->peers_granted = peers.granted;
     if (w->back_seen != completions) {
         w->back_seen = completions;
         w->back_idle_since = s->now;
     }
     bool last = atomic_load(&d->shared->ticket) == w->ticket + 1;
-    bool device_rests = (last || unused || own <= peers.least_waiting) && s->steady < EVENT_EVERY_NS;
+    bool device_rests = (last || own <= peers.least_waiting) && s->steady < EVENT_EVERY_NS;
     if (own <= peers.least || peers.granted >= w->peers_due || device_rests ||
         s->now - w->back_idle_since >= WAIT_MOST_NS) {
         return false;

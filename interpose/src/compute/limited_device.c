@@ -168,7 +168,7 @@ static void device_set_up(struct limited_device *d, unsigned index, struct hami_
     struct hami_compute *compute = hami_compute_of(view->region);
     d->index = index;
     d->view = view;
-    d->charge_ratio = d->span_ratio = 1;
+    d->charge_ratio = 1;
     d->shared = &compute->devices[index];
     d->own = &compute->processes[view->slot][index];
     int64_t never = 0;

@@ -27,8 +27,7 @@ struct limited_device {
     /* stream.c, span.c; written under the process's lock */
     _Atomic uint32_t busy_streams; /* with work under way */
     double slow_part;              /* part of timing events whose launches came more slowly than they ran, smoothed */
-    double span_ratio;             /* part of the estimates that spans charged: below 1 where streams overlap */
-    _Atomic double charge_ratio;   /* part of the estimates that was charged in any way */
+    _Atomic double charge_ratio;   /* part of the estimates that was charged: below 1 where streams overlap */
 
     /* gate.c */
     _Atomic int64_t last_grant, peers_granted; /* our last grant, and what other processes had been granted then */

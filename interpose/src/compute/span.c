@@ -17,19 +17,16 @@ static double span_overlap(uint64_t from, uint64_t to, uint64_t other_from, uint
 
 /*
  * ADR 10: how much of the time from `from` to `end`, in which the event's work ran, spans have charged or will charge.
- * They will charge the time since `peers_busy`, when other work got the device.
+ * They will charge the time since `peers_busy`, when other work got the device. Spans before a gap in the line do not
+ * count.
  */
 static double span_of_others(const struct limited_device *d, const struct timing_event *event, uint64_t peers_busy,
                              uint64_t from, uint64_t end) {
     struct span_line now = balance_span_line(d);
-    uint64_t before = event->before.to, busy = later(later(peers_busy, now.to), from);
+    uint64_t before = event->spanned_to, busy = later(later(peers_busy, now.to), from);
     uint64_t begun = earlier(later(now.from, before), now.to); /* since then the line has no gap */
-    uint64_t newest = balance_shared_part(begun - before, now.to - begun), sum = now.sum - event->before.sum;
+    uint64_t newest = balance_shared_part(begun - before, now.to - begun);
     double past = span_overlap(now.to - newest, now.to, from, end);
-    if (begun > before && sum > newest) { /* the older spans, as if they were spread evenly from `before` to `begun` */
-        double density = (double)(sum - newest) / (double)(begun - before);
-        past += span_overlap(before, begun, from, end) * (density < 1 ? density : 1);
-    }
     return past + (busy < end ? (double)balance_shared_part(busy - now.to, end - busy) : 0);
 }
 
@@ -43,14 +40,13 @@ static uint64_t span_charge_in_part(struct limited_device *d, const struct timin
     uint64_t busy = earlier(balance_peers_busy_since(d), balance_is_bursty(d->own) ? rest.busy : rest.oldest);
     uint64_t until = event->busy ? earlier(later(event->recorded, from), end) : end;
     double time = (double)(until - from), sure = (double)(end - until);
-    double estimate = (double)event->estimate * d->span_ratio;
+    double estimate = (double)event->estimate * d->charge_ratio;
     double others = time > 0 ? span_of_others(d, event, busy, from, until) / time : 1;
     others = others < 1 ? others : 1;
     uint64_t span = until < end ? balance_take_span(d, later(earlier(busy, until), turn_start), end) : 0;
-    /* The part of the estimate that ran before `until`: all but the part after it, unless others used that time too. */
-    double alone = estimate > sure ? estimate - sure : 0, beside = estimate * time / (time + sure);
-    double charge = (alone + (beside - alone) * others) * (1 - others);
-    charge = event->late && charge > time * (1 - others) ? time * (1 - others) : charge;
+    double before = estimate > sure ? estimate - sure : 0; /* the part that ran before `until` */
+    /* An estimate may be far too long. If the event is late, the work took at most `time`. */
+    double charge = (!event->late || before < time ? before : time) * (1 - others);
     add_relaxed(&d->shared->estimated, (uint64_t)charge);
     return span + (uint64_t)charge;
 }
@@ -62,7 +58,6 @@ static uint64_t span_charge_in_part(struct limited_device *d, const struct timin
 static bool span_may_contain_rest(struct limited_device *d, const struct timing_event *event, uint64_t span) {
     uint64_t estimate = (uint64_t)event->estimate;
     if (!event->clean) {
-        d->slow_part -= event->busy ? d->slow_part * 0.1 : 0;
         return event->late && event->known && span > estimate; /* the process stood still before the event */
     }
     bool slow = event->recorded - event->opened > estimate + estimate / 16;
@@ -71,14 +66,12 @@ static bool span_may_contain_rest(struct limited_device *d, const struct timing_
 }
 
 /* Learns which part of estimates is charged, and publishes the rest as overlap. */
-static void span_learn_ratio(struct limited_device *d, const struct timing_event *event, uint64_t charge,
-                             bool in_part) {
+static void span_learn_ratio(struct limited_device *d, const struct timing_event *event, uint64_t charge) {
     uint64_t estimate = (uint64_t)event->estimate;
     if (event->known && !event->late) {
         double ratio = charge < estimate ? (double)charge / (double)estimate : 1;
         double before = d->charge_ratio; /* only this function writes it, under the lock */
         d->charge_ratio = before + (ratio - before) * 0.05;
-        d->span_ratio += in_part ? 0 : (ratio - d->span_ratio) * 0.05;
     }
     uint32_t overlap = (uint32_t)((1 - d->charge_ratio) * UINT16_MAX) | (d->slow_part > 0.5 ? HAMI_BURSTY : 0);
     store_relaxed(&d->own->overlap, overlap);
@@ -96,7 +89,7 @@ void span_charge(struct stream_account *a, const struct timing_event *event, str
     bool in_part = span_may_contain_rest(d, event, span) && end > from;
     uint64_t charge =
         in_part ? span_charge_in_part(d, event, rest, turn_start, from, end) : balance_take_span(d, start, end);
-    span_learn_ratio(d, event, charge, in_part);
+    span_learn_ratio(d, event, charge);
     if (balance_is_silent(d->own, compute_now())) { /* others' spans left our work out: charge the estimate at least */
         uint64_t least = (uint64_t)((double)event->estimate * d->charge_ratio);
         add_relaxed(&d->shared->estimated, least > charge ? least - charge : 0);

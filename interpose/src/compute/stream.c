@@ -109,7 +109,7 @@ void stream_grant(struct stream_account *a, int64_t granted, int64_t used, struc
         a->open.clean = a->open.known = true;
         a->open.slow = how.arrived > a->open.opened + (uint64_t)a->used / 16 * 17;
         a->open.opened = how.passed;
-        a->open.before = balance_span_line(a->device);
+        a->open.spanned_to = balance_span_line(a->device).to;
         a->granted = granted;
         stream_publish_under_way(a->device, NOTHING_UNDER_WAY);
     } else {

@@ -19,16 +19,16 @@ enum { QUIET_AFTER_NS = 1500000 }; /* a stream's grant that nobody used for so l
 
 struct timing_event {
     CUevent handle;
-    int64_t estimate;        /* ns, of the launches since the event before */
-    bool clean;              /* all of these launches were short and of known cost */
-    bool known;              /* ... were of known cost */
-    bool apart;              /* it is one launch of a bursty process (ADR 11) */
-    bool slow;               /* its first launch came later than the work before it should have taken */
-    bool late;               /* the stream had run dry before the event could be recorded */
-    bool busy;               /* the stream still had work then */
-    uint64_t charged_after;  /* the event should be complete once the container's `charged` reaches this */
-    uint64_t opened;         /* when the first of its launches went through the gate, host time */
-    struct span_line before; /* the line of spans at that time */
+    int64_t estimate;       /* ns, of the launches since the event before */
+    bool clean;             /* all of these launches were short and of known cost */
+    bool known;             /* ... were of known cost */
+    bool apart;             /* it is one launch of a bursty process (ADR 11) */
+    bool slow;              /* its first launch came later than the work before it should have taken */
+    bool late;              /* the stream had run dry before the event could be recorded */
+    bool busy;              /* the stream still had work then */
+    uint64_t charged_after; /* the event should be complete once the container's `charged` reaches this */
+    uint64_t opened;        /* when the first of its launches went through the gate, host time */
+    uint64_t spanned_to;    /* the end of the line of spans at that time */
     uint64_t recorded;
     uint64_t incomplete_at; /* when it was last seen not to be complete */
 };
