@@ -59,7 +59,7 @@ uint64_t hami_array_bytes(enum hami_hook hook, const void *wanted, uint32_t leve
 }
 
 int32_t hami_array_destroy(enum hami_hook hook, CUarray array) {
-    uint64_t key = (uint64_t)(uintptr_t)array, record = hami_object_take(key);
+    uint64_t key = (uint64_t)(uintptr_t)array, record = hami_record_take(key);
     CUresult status = hami_record_freed(key, record, hami_call_array_destroy(hook, array));
     if (status == CUDA_SUCCESS) {
         hami_sparse_array_gone(array);

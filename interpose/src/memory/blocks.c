@@ -97,17 +97,11 @@ HAMI_COLD static void block_empty(struct block *block, unsigned context) {
     }
 }
 
-HAMI_COLD static void block_drop_stale(struct block *block, unsigned context) {
-    uint64_t state = atomic_load(&block->state);
-    if (state_count(state) != 0 && hami_context_is_stale(state_context(state), context)) {
-        block_empty(block, state_context(state));
-    }
-}
-
 void hami_block_drop_stale(uint64_t address, unsigned context) {
     struct block *block = block_at(address);
-    if (block != NULL) {
-        block_drop_stale(block, context);
+    unsigned recorded = block == NULL ? HAMI_CONTEXT_UNKNOWN : state_context(atomic_load(&block->state));
+    if (hami_context_is_stale(recorded, context)) {
+        block_empty(block, recorded);
     }
 }
 
@@ -118,7 +112,7 @@ HAMI_HOT enum hami_block_entry hami_block_enter(uint64_t address, unsigned order
         return HAMI_BLOCK_REFUSED;
     }
     if (hami_contexts_are_ending()) {
-        block_drop_stale(block, context);
+        hami_block_drop_stale(address, context);
     }
     uint64_t state = atomic_load_explicit(&block->state, memory_order_relaxed); /* the exchange checks it */
     uint64_t next = 0;

@@ -125,15 +125,6 @@ HAMI_HOT uint64_t hami_map_take(struct hami_map *map, uint64_t key) {
     return value;
 }
 
-bool hami_map_set(struct hami_map *map, uint64_t key, uint64_t value) {
-    unsigned i = 0;
-    struct hami_map_bucket *bucket = find(map, key, &i);
-    if (bucket != NULL) {
-        atomic_store_explicit(&bucket->values[i], value, memory_order_relaxed);
-    }
-    return bucket != NULL;
-}
-
 void hami_map_each(struct hami_map *map, void (*visit)(uint64_t, uint64_t, void *), void *data) {
     for (unsigned segment = 0; segment < HAMI_MAP_SEGMENTS; segment++) {
         struct hami_map_bucket *buckets = segment_at(map, segment);

@@ -32,10 +32,6 @@ bool hami_map_put(struct hami_map *map, uint64_t key, uint64_t value);
 /* Value of `key`, or 0. */
 uint64_t hami_map_get(struct hami_map *map, uint64_t key);
 
-/* Gives `key` another value, for callers that keep others from changing that key meanwhile. False if it is not there.
- */
-bool hami_map_set(struct hami_map *map, uint64_t key, uint64_t value);
-
 /* Removes `key` and returns its value, or 0 if there was none. */
 uint64_t hami_map_take(struct hami_map *map, uint64_t key);
 

@@ -140,7 +140,7 @@ static CUresult loading_stayed(struct hami_loading *l, CUresult status, const vo
 int32_t hami_module_unload(enum hami_hook hook, void *module) {
     uint64_t records[HAMI_CONTEXTS] = {0};
     for (unsigned context = 0; module != NULL && context < HAMI_CONTEXTS; context++) {
-        records[context] = hami_object_take(code_key(module, context));
+        records[context] = hami_record_take(code_key(module, context));
     }
     CUresult status = hami_call_module_unload(hook, module);
     for (unsigned context = 0; context < HAMI_CONTEXTS; context++) {

@@ -6,14 +6,13 @@
 #include "memory/map.h"
 #include "memory/shared.h"
 #include "parts.h"
-#include "threads.h"
 
 enum record_kind {
     RECORD_LARGE = 1,
     RECORD_SMALL = 2, /* amount: order in a block; it is in no map */
     RECORD_POOL = 3,  /* the rest of the record is the pool's address */
     RECORD_CODE = 4,
-    RECORD_SHARED = 5, /* a large allocation that other processes may hold */
+    RECORD_SHARED = 5, /* a large allocation that other processes may hold; amount: its share */
     RECORD_HELD = 6    /* amount: a share that another process of the container is charged for */
 };
 
@@ -21,11 +20,8 @@ enum record_kind {
 enum { KIND_SHIFT = 60, DEVICE_SHIFT = 52, CONTEXT_SHIFT = 44 };
 #define AMOUNT_MASK ((UINT64_C(1) << 36) - 1)
 #define ADDRESS_MASK ((UINT64_C(1) << KIND_SHIFT) - 1)
-#define SHARE_MARK (UINT64_C(1) << 32)
 
 static struct hami_map records; /* address, handle or key → record */
-static struct hami_map shares;  /* address of a shared allocation → share; marked, since no value may be 0 */
-static atomic_flag sharing = ATOMIC_FLAG_INIT;
 
 static uint64_t record_of(enum record_kind kind, int device, unsigned context, uint64_t amount) {
     return (uint64_t)kind << KIND_SHIFT | (uint64_t)(device + 1) << DEVICE_SHIFT | (uint64_t)context << CONTEXT_SHIFT |
@@ -48,14 +44,14 @@ static struct hami_charge record_charge(uint64_t record) {
 
 HAMI_HOT uint64_t hami_record_take(uint64_t address) {
     unsigned small = address == 0 ? 0 : hami_block_take(address);
-    return small != 0 ? record_of(RECORD_SMALL, -1, 0, small - 1) : hami_object_take(address);
+    if (small != 0) {
+        return record_of(RECORD_SMALL, -1, 0, small - 1);
+    }
+    return address == 0 ? 0 : hami_map_take(&records, address);
 }
 
-HAMI_HOT uint64_t hami_object_take(uint64_t key) {
-    return key == 0 ? 0 : hami_map_take(&records, key);
-}
-
-void hami_record_restore(uint64_t address, uint64_t record) {
+/* Puts a record back: the free failed. */
+HAMI_COLD static void record_restore(uint64_t address, uint64_t record) {
     if (record_kind(record) == RECORD_SMALL) {
         hami_block_restore(address, (unsigned)(record & AMOUNT_MASK) + 1);
     } else if (record != 0) {
@@ -63,13 +59,13 @@ void hami_record_restore(uint64_t address, uint64_t record) {
     }
 }
 
-HAMI_APART static void record_release_other(uint64_t address, uint64_t record, const struct hami_charge *charge) {
+HAMI_APART static void record_release_other(uint64_t record, const struct hami_charge *charge) {
     switch (record_kind(record)) {
     case RECORD_CODE:
         hami_charge_give_back(charge, HAMI_COLUMN_MODULE);
         break;
     case RECORD_SHARED:
-        hami_shared_let_go((hami_share)(hami_map_take(&shares, address) & ~SHARE_MARK), charge);
+        hami_shared_let_go((hami_share)charge->pages);
         break;
     case RECORD_HELD:
         hami_shared_close((hami_share)charge->pages);
@@ -82,7 +78,8 @@ HAMI_APART static void record_release_other(uint64_t address, uint64_t record, c
     }
 }
 
-HAMI_HOT void hami_record_release(uint64_t address, uint64_t record) {
+/* The free succeeded: gives back what the record stands for. */
+HAMI_HOT static void record_release(uint64_t address, uint64_t record) {
     struct hami_charge charge = record_charge(record);
     enum record_kind kind = record_kind(record);
     if (kind == RECORD_SMALL) {
@@ -91,7 +88,7 @@ HAMI_HOT void hami_record_release(uint64_t address, uint64_t record) {
         }
         charge.pages = HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT;
     } else if (kind != RECORD_LARGE) {
-        record_release_other(address, record, &charge);
+        record_release_other(record, &charge);
         return;
     }
     hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
@@ -99,34 +96,30 @@ HAMI_HOT void hami_record_release(uint64_t address, uint64_t record) {
 
 HAMI_HOT CUresult hami_record_freed(uint64_t address, uint64_t record, CUresult status) {
     if (status != CUDA_SUCCESS) {
-        hami_record_restore(address, record);
+        record_restore(address, record);
     } else if (record != 0) {
-        hami_record_release(address, record);
+        record_release(address, record);
     }
     return status;
 }
 
 /* ---- records of ending contexts ---- */
 
-/* A pool's allocations belong to no context. */
-static bool record_is_tied(uint64_t record) {
-    return record != 0 && record_kind(record) != RECORD_POOL;
+/* Gives back a record of an ended context, unless another thread does. A pool's allocations belong to no context. */
+static void record_drop(uint64_t address, uint64_t record, void *context) {
+    if (record_kind(record) != RECORD_POOL && record_context(record) == *(const unsigned *)context &&
+        hami_map_take_pair(&records, address, record)) {
+        record_release(address, record);
+    }
 }
 
 /* Drops what an ending context still has at an address that `context` was given. A block would hide a record there. */
 HAMI_COLD static void record_drop_stale(uint64_t address, unsigned context) {
     hami_block_drop_stale(address, context);
     uint64_t record = hami_map_get(&records, address);
-    if (record_is_tied(record) && hami_context_is_stale(record_context(record), context) &&
-        hami_map_take_pair(&records, address, record)) {
-        hami_record_release(address, record);
-    }
-}
-
-static void record_drop(uint64_t address, uint64_t record, void *context) {
-    if (record_is_tied(record) && record_context(record) == *(const unsigned *)context &&
-        hami_map_take_pair(&records, address, record)) {
-        hami_record_release(address, record);
+    unsigned recorded = record_context(record);
+    if (record != 0 && hami_context_is_stale(recorded, context)) {
+        record_drop(address, record, &recorded);
     }
 }
 
@@ -149,13 +142,9 @@ HAMI_HOT bool hami_record_large(uint64_t address, const struct hami_charge *char
 }
 
 bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned context) {
-    if (hami_contexts_are_ending()) {
-        record_drop_stale(key, context);
-    }
     uint64_t before = hami_map_take(&records, key);
-    uint64_t pages = charge->pages + (before & AMOUNT_MASK);
-    if (!hami_map_put(&records, key, record_of(RECORD_CODE, charge->device, context, pages))) {
-        hami_record_restore(key, before); /* into the place that it has just left */
+    if (!record_put(key, RECORD_CODE, charge->device, context, charge->pages + (before & AMOUNT_MASK))) {
+        record_restore(key, before); /* into the place that it has just left */
         return false;
     }
     return true;
@@ -172,26 +161,18 @@ bool hami_record_pool(uint64_t address, const void *pool) {
     return hami_map_put(&records, address, (uint64_t)RECORD_POOL << KIND_SHIFT | hami_map_key(pool));
 }
 
-/* One thread at a time: several may ask for the handle of one address. */
+/* The record is out of the map meanwhile: of two threads that ask for the handle of one address, one makes a share. */
 void hami_record_share(uint64_t address, uint64_t identity) {
-    HAMI_HOLD(&sharing);
-    uint64_t record = hami_map_get(&records, address);
-    if (record_kind(record) != RECORD_LARGE) {
-        return;
+    uint64_t record = hami_map_take(&records, address);
+    if (record_kind(record) == RECORD_LARGE) {
+        struct hami_charge charge = record_charge(record);
+        hami_share share = hami_shared_export(identity, &charge);
+        record = share < 0 ? record : record_of(RECORD_SHARED, charge.device, record_context(record), (uint64_t)share);
     }
-    struct hami_charge charge = record_charge(record);
-    hami_share share = hami_shared_export(identity, &charge);
-    if (share >= 0 && hami_map_put(&shares, address, (uint64_t)share | SHARE_MARK)) {
-        (void)hami_map_set(&records, address,
-                           record_of(RECORD_SHARED, charge.device, record_context(record), charge.pages));
-    } else if (share >= 0) {
-        hami_shared_close(share);
-    }
+    record_restore(address, record);
 }
 
 void hami_records_after_fork(void) {
     hami_map_reset(&records);
-    hami_map_reset(&shares);
     hami_blocks_after_fork();
-    atomic_flag_clear(&sharing);
 }

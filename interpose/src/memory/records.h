@@ -8,19 +8,13 @@
 
 #include "memory/charge.h"
 
-/* Takes the record at `address` out before a free; 0 if there is none. */
+/*
+ * Takes out the record at `address` before a free, of an object by its handle, or of code by its key. Returns 0 if
+ * there is none.
+ */
 uint64_t hami_record_take(uint64_t address);
 
-/* Takes out the record of what is known by a handle, or of code by its key; 0 if there is none. */
-uint64_t hami_object_take(uint64_t key);
-
-/* Puts a record back: the free failed. */
-HAMI_COLD void hami_record_restore(uint64_t address, uint64_t record);
-
-/* The free succeeded: gives back what the record stands for. */
-void hami_record_release(uint64_t address, uint64_t record);
-
-/* One of the two, by the driver's answer to the free, which it returns. A record of 0 stands for nothing. */
+/* After the driver's answer to the free: puts the record back, or gives back what it stands for. Returns the answer. */
 CUresult hami_record_freed(uint64_t address, uint64_t record, CUresult status);
 
 /* Records an allocation that is charged already. False: this process's own memory is full. */

@@ -102,22 +102,24 @@ hami_share hami_shared_export(uint64_t identity, const struct hami_charge *charg
     return share;
 }
 
-/* HAMi's monitor goes on seeing what was exported in the columns of its taker. */
-void hami_shared_let_go(hami_share share, const struct hami_charge *charge) {
+void hami_shared_give_back(hami_share share, const struct hami_charge *charge) {
+    if (share < 0) {
+        hami_charge_give_back(charge, HAMI_COLUMN_DATA);
+        return;
+    }
     struct hami_region_view *view = hami_state_region(NULL);
-    if (view != NULL) {
+    if (view != NULL && charge->pages != 0) { /* HAMi's monitor still shows an exported share as its exporter's */
         hami_region_show_less(view, (unsigned)charge->device, charge->pages, HAMI_COLUMN_DATA);
     }
     hami_shared_close(share);
 }
 
-void hami_shared_give_back(hami_share share, const struct hami_charge *charge) {
-    if (share < 0) {
-        hami_charge_give_back(charge, HAMI_COLUMN_DATA);
-    } else if (charge->device >= 0) {
-        hami_shared_let_go(share, charge);
-    } else {
-        hami_shared_close(share);
+void hami_shared_let_go(hami_share share) {
+    const struct hami_region_view *view = hami_state_region(NULL);
+    if (view != NULL) {
+        const struct hami_charge charge = {(int)hami_ledger_share_device(view->region, (unsigned)share),
+                                           hami_ledger_share_pages(view->region, (unsigned)share)};
+        hami_shared_give_back(share, &charge);
     }
 }
 

@@ -15,13 +15,13 @@ typedef int hami_share;
 
 /*
  * Makes what a charge stands for a share; the charge tells from then on what the share is to be given back with
- * (hami_shared_let_go). -1: this process is not counted there, or the table is full; then the memory counts as long as
- * this process has it.
+ * (hami_shared_give_back). -1: this process is not counted there, or the table is full; then the memory counts as long
+ * as this process has it.
  */
 hami_share hami_shared_export(uint64_t identity, const struct hami_charge *charge);
 
-/* Lets an exported share go, in place of giving its charge back. It counts as long as others hold it. */
-HAMI_APART void hami_shared_let_go(hami_share share, const struct hami_charge *charge);
+/* Lets an exported share go whose charge is not kept. The share counts as long as other processes hold it. */
+HAMI_APART void hami_shared_let_go(hami_share share);
 
 /*
  * Holds a share of so many pages or more, once more if this process does already. False: it does not fit under the
