@@ -27,7 +27,7 @@ extern const struct hami_parts {
     void (*context_ending[1])(void *context);
 
     /* A context has ended, and all memory in it is free. `id` as in memory/contexts.h. */
-    void (*context_ended[4])(unsigned id);
+    void (*context_ended[3])(unsigned id);
 
     /* A request does not fit. Files that have reserved more than the driver has taken release the difference. */
     void (*memory_short[2])(void);

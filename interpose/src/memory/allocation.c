@@ -13,15 +13,13 @@ HAMI_HOT bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, u
     }
     a->context = context.id;
     if (!a->large && bytes < HAMI_SMALL_BELOW) {
-        int index = hami_charge_index(context.device);
+        int index = hami_charge_counted(context.device);
         if (index >= 0 && hami_block_has_room(index, hami_block_order(bytes))) {
             a->charge.device = index;
             return true;
         }
     }
-    bool taken = (way & HAMI_OR_HOST) != 0
-                     ? hami_charge_take_or_host(context.device, hami_large(bytes), &a->charge)
-                     : hami_charge_take(context.device, hami_large(bytes), HAMI_COLUMN_DATA, &a->charge);
+    bool taken = hami_charge_take_data(context.device, hami_large(bytes), (way & HAMI_OR_HOST) != 0, &a->charge);
     return taken || !hami_context_current(&context); /* without a context the driver says so */
 }
 

@@ -13,10 +13,11 @@
 struct hami_allocation {
     struct hami_charge charge; /* 0 pages: the driver will probably put it into a block that has its charge already */
     unsigned context;          /* id of the context it belongs to; see contexts.h */
-    bool large;                /* whatever its size */
+    bool large;                /* charged by itself, in steps of 2 MiB, whatever its size */
 };
 
-/* How an allocation is taken: packed if small, or always large; and whether host memory may stand in for it. */
+/* How an allocation is charged: in a block if small, or always as large; and whether host memory may stand in for it.
+ */
 enum hami_way { HAMI_PACKED = 0, HAMI_LARGE = 1, HAMI_OR_HOST = 2 };
 
 /* Reserves for an allocation of `bytes` in the current context. False: refuse, or with HAMI_OR_HOST try the host's. */

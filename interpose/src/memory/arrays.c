@@ -1,11 +1,11 @@
-/* Arrays and mipmapped arrays, whose sizes follow from their descriptors; spec/cuda.toml has most of the policies. */
+/* Sizes of arrays and mipmapped arrays, for the policies that spec/cuda.toml has; and the policy of their ends. */
 #include "memory/around.h"
 #include "memory/memory.h"
 #include "memory/records.h"
 #include "memory/sizes.h"
 #include "policies.h"
 
-/* Bytes of one channel of a CUarray_format, which has the kind of number in its high and the width in its low bits. */
+/* Bytes of one channel of a CUarray_format (cuda.h). */
 static uint64_t array_channel_bytes(int32_t format) {
     switch (format) {
     case 0x01: /* 8-bit integers */
@@ -29,7 +29,7 @@ static uint64_t array_level_bytes(const struct hami_array3d_descriptor *d, unsig
     return hami_product(hami_product(bytes, height == 0 ? 1 : height), depth == 0 ? 1 : depth);
 }
 
-/* The descriptor of any of the four calls as the largest form; 32-bit and two-dimensional forms say less. */
+/* Converts the descriptor of any of the four calls to the form with the most fields, that of cuArray3DCreate_v2. */
 static struct hami_array3d_descriptor array_described(enum hami_hook hook, const void *wanted) {
     const struct hami_array_descriptor_v1 *narrow = wanted;
     const struct hami_array3d_descriptor_v1 *narrow3d = wanted;

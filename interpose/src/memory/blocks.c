@@ -10,8 +10,10 @@
 
 enum { BLOCK_SHIFT = 21, UNIT_SHIFT = 9, BLOCK_UNITS = 1 << (BLOCK_SHIFT - UNIT_SHIFT), ORDERS = 12 };
 
-/* Fields of a block's state: device + 1 (8 bits), context (8), order of the last allocation (4), allocations (20),
- * units in use (20). One word, so that one exchange enters or leaves. */
+/*
+ * Fields of a block's state: device + 1 (8 bits), context (8), order of the last allocation (4), allocations (20),
+ * units in use (20). All are in one word, so that one compare-exchange adds or removes an allocation.
+ */
 enum { DEVICE_SHIFT = 52, CONTEXT_SHIFT = 44, ORDER_SHIFT = 40, COUNT_SHIFT = 20 };
 #define COUNT_MASK UINT64_C(0xfffff)
 
@@ -24,12 +26,12 @@ static struct hami_map blocks; /* address >> BLOCK_SHIFT → block; never freed:
 static _Atomic uint32_t blocks_made;
 static atomic_flag making_block = ATOMIC_FLAG_INIT;
 static atomic_flag dropping = ATOMIC_FLAG_INIT;
-static _Thread_local struct block *last_block[ORDERS]; /* where this thread's last allocation of an order went */
+static _Thread_local struct block *last_block[ORDERS]; /* by order: the block of this thread's last allocation */
 static _Thread_local struct {
     uint64_t number;
-    uint32_t made; /* blocks_made at that time: a block may have been made there since */
+    uint32_t made; /* blocks_made at that time; where it differs now, look again */
     struct block *block;
-} last_found; /* what block_at found last; no block lies at 0 */
+} last_found; /* the last result of block_at in this thread */
 
 HAMI_HOT unsigned hami_block_order(uint64_t bytes) {
     return bytes <= 1u << UNIT_SHIFT ? 0 : 64 - UNIT_SHIFT - (unsigned)__builtin_clzll(bytes - 1);
@@ -46,7 +48,7 @@ static struct block *block_at(uint64_t address) {
     return last_found.block;
 }
 
-/* NULL: this process's own memory is full. */
+/* NULL: this process has no memory left for the record. */
 HAMI_COLD static struct block *block_make(uint64_t address) {
     HAMI_HOLD(&making_block);
     struct block *block = block_at(address);
@@ -73,8 +75,7 @@ static unsigned state_context(uint64_t state) {
     return state >> CONTEXT_SHIFT & 0xff;
 }
 
-/* The driver packs equal sizes together, by thread, so it will use what is left of the block that served this thread.
- */
+/* The driver packs equal sizes of one thread together, so it will probably use the block that served this thread. */
 HAMI_HOT bool hami_block_has_room(int device, unsigned order) {
     struct block *block = last_block[order];
     uint64_t state = block == NULL ? 0 : atomic_load_explicit(&block->state, memory_order_relaxed); /* a guess */
@@ -141,7 +142,7 @@ HAMI_HOT bool hami_block_leave(uint64_t address, unsigned order, int *device) {
             return state_count(state) == 1;
         }
     }
-    return false; /* its context has ended meanwhile and took all along */
+    return false; /* its context has ended meanwhile, and block_empty has given the charge back */
 }
 
 HAMI_HOT unsigned hami_block_take(uint64_t address) {

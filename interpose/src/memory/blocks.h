@@ -25,14 +25,19 @@ bool hami_block_has_room(int device, unsigned order);
 enum hami_block_entry hami_block_enter(uint64_t address, unsigned order, const struct hami_charge *charge,
                                        unsigned context);
 
-/* Order of the small allocation at an address, plus one, which is forgotten; 0: there is none. */
+/* Takes out the small allocation at an address. Returns its order plus one; 0: there is none. */
 unsigned hami_block_take(uint64_t address);
+
+/* Puts it back: the driver did not free it. */
 HAMI_COLD void hami_block_restore(uint64_t address, unsigned order_and_one);
 
-/* Ends an allocation that was taken. True: it was the last of its block, whose charge is on `*device`. */
+/* Ends an allocation that was taken out. True: it was the last of its block, whose charge is on `*device`. */
 bool hami_block_leave(uint64_t address, unsigned order, int *device);
 
-/* Drops what the block around an address has of a context that ends, if `context` has been given the address. */
+/*
+ * `context` was given an address. If the block there belongs to another context, which is ending, its allocations are
+ * dropped.
+ */
 HAMI_COLD void hami_block_drop_stale(uint64_t address, unsigned context);
 
 /* Drops every block of a context that has ended. */

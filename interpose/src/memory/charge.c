@@ -37,7 +37,7 @@ HAMI_COLD static void charge_refused(int device, uint64_t bytes) {
 
 enum { RETRY_MS = 10, YIELDS = 4, FIRST_NAP_NS = 50000 };
 
-static atomic_flag retrying = ATOMIC_FLAG_INIT; /* by a thread of this process */
+static atomic_flag retrying = ATOMIC_FLAG_INIT; /* a thread of this process is */
 
 void hami_charge_after_fork(void) {
     atomic_flag_clear(&retrying);
@@ -49,7 +49,7 @@ static int64_t charge_now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Another process may be about to take an addition back: it needs a moment to run, or it is stopped. */
+/* Lets a process run that is about to subtract what did not fit. Naps of 50, 100, 200 µs … after the first yields. */
 static void charge_pause(unsigned times) {
     if (times < YIELDS) {
         (void)sched_yield();
@@ -60,9 +60,9 @@ static void charge_pause(unsigned times) {
 }
 
 /*
- * One process, and one of its threads, retries at a time: two requests that each fit would otherwise go on taking
- * themselves back before each other. Safety does not rest on that: where the lock is not to be had, the request is
- * tried once more and then refused. What stands in the way twice without a change is no addition that is taken back.
+ * One thread of one process in the container retries at a time. Otherwise two requests, of which either one fits, could
+ * both add their pages, see too large a sum and subtract them, again and again. Without the lock the request is tried
+ * once more and then refused. A sum that is the same twice is memory in use, so the request is refused.
  */
 static bool charge_retry_locked(struct hami_region_view *view, hami_attempt *attempt, void *of, int64_t until) {
     uint64_t before = 0;
@@ -105,7 +105,7 @@ bool hami_charge_attempt(struct hami_region_view *view, int device, uint64_t byt
     return fits;
 }
 
-/* Pages of a counter, to be added to our word. */
+/* Pages to be added to what this process holds of a counter. */
 struct request {
     unsigned counter;
     uint64_t pages;
@@ -182,24 +182,18 @@ HAMI_HOT bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column
     return charge_take(device, bytes, column, false, charge);
 }
 
-HAMI_HOT bool hami_charge_take_or_host(CUdevice device, uint64_t bytes, struct hami_charge *charge) {
-    return charge_take(device, bytes, HAMI_COLUMN_DATA, true, charge);
+HAMI_HOT bool hami_charge_take_data(CUdevice device, uint64_t bytes, bool or_host, struct hami_charge *charge) {
+    return charge_take(device, bytes, HAMI_COLUMN_DATA, or_host, charge);
 }
 
-int hami_charge_index(CUdevice device) {
-    const struct hami_limits *limits = hami_state_known_limits();
-    bool enforced = limits->mode == HAMI_MODE_ENFORCE && limits->denied == HAMI_REASON_NONE;
-    return enforced ? hami_device_of_cuda(limits, device) : -1;
-}
-
-int hami_charge_counted(CUdevice device) {
+HAMI_HOT int hami_charge_counted(CUdevice device) {
     const struct hami_limits *limits = hami_state_known_limits();
     bool counted = limits->mode != HAMI_MODE_OFF && limits->denied == HAMI_REASON_NONE;
     int index = counted ? hami_device_of_cuda(limits, device) : -1;
     return index >= 0 && (uint32_t)index < limits->device_count ? index : -1;
 }
 
-/* Whether a device can work on host memory that stays where it is. */
+/* Whether a device can access managed memory that stays in the host. */
 static bool charge_reaches_host(CUdevice device) {
     int can = 0;
     CUresult status = hami_call_cuDeviceGetAttribute(&can, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device);
@@ -207,11 +201,11 @@ static bool charge_reaches_host(CUdevice device) {
 }
 
 bool hami_charge_take_host(CUdevice device, uint64_t bytes, struct hami_charge *charge) {
-    int index = hami_charge_index(device);
+    const struct hami_limits *limits = hami_state_known_limits();
+    int index = limits->mode == HAMI_MODE_ENFORCE ? hami_charge_counted(device) : -1;
     struct hami_region_view *view = index < 0 ? NULL : hami_state_region(NULL);
-    if (view == NULL || (uint32_t)index >= hami_state_known_limits()->device_count ||
-        hami_state_known_limits()->devices[index].host_bytes == 0) {
-        return false; /* counted already */
+    if (view == NULL || limits->devices[index].host_bytes == 0) {
+        return false; /* the refusal is counted already */
     }
     uint64_t taken = bytes > UINT64_MAX - HAMI_HOST_STEP ? UINT64_MAX : (bytes + HAMI_HOST_STEP - 1) & -HAMI_HOST_STEP;
     if (!charge_reaches_host(device) ||
@@ -274,7 +268,7 @@ bool hami_charge_resize(CUdevice device, enum hami_column column, struct hami_ch
     if (!hami_charge_take(device, (pages - charge->pages) << HAMI_PAGE_SHIFT, column, &more)) {
         return false;
     }
-    if (more.device >= 0) { /* else there is no limit any more, and what was charged before stays charged */
+    if (more.device >= 0) { /* below 0: limits were turned off meanwhile, and the charge stays as it is */
         *charge = (struct hami_charge){more.device, pages};
     }
     return true;

@@ -1,6 +1,7 @@
 /*
  * Policy of external memory: memory that another API (Vulkan, OpenGL …) took on the device and this process imports.
- * It is charged here, unless a process of the container has imported the same memory, which descriptors tell.
+ * The import is charged. If a process of the container has imported the same file descriptor, it is a hold of that
+ * share.
  */
 #include "memory/allocation.h"
 #include "memory/contexts.h"
@@ -9,7 +10,7 @@
 #include "memory/shared.h"
 #include "policies.h"
 
-/* Imports memory that this process holds as a share. The hold ends with the import or its context. */
+/* Imports memory whose share this process holds already. The hold ends with the import or its context. */
 static CUresult external_hold(enum hami_hook hook, void **memory, const struct hami_external_memory *wanted,
                               hami_share share) {
     unsigned context = hami_context_current_id();
@@ -29,7 +30,7 @@ int32_t hami_external_import(enum hami_hook hook, void **memory, const struct ha
     if (memory == NULL || wanted == NULL || wanted->bytes == 0) {
         return hami_call_external_import(hook, memory, wanted);
     }
-    /* The driver takes descriptors over, so the identity is read before. */
+    /* The driver may close the descriptor, so the identity is read before the call. */
     bool descriptor = wanted->type == CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD;
     uint64_t bytes = wanted->bytes, identity = descriptor ? hami_identity_of(wanted->fd) : 0;
     hami_share share = -1;

@@ -1,4 +1,4 @@
-/* See identity.h. */
+/* Numbers of shared memory; see identity.h. */
 #include "memory/identity.h"
 
 #include "cuda_abi.h"
@@ -6,13 +6,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-/* Programs lock no bytes from 2³² on. Below 2⁶² an offset has room for the byte behind it. */
+/* From 2³² on, so that no lock of the program's own is taken for a number; below 2⁶², which any file offset can be. */
 static uint64_t in_range(uint64_t number) {
     return (number & ((UINT64_C(1) << 62) - 1)) | UINT64_C(1) << 32;
 }
@@ -47,19 +47,6 @@ void hami_identity_put(int fd, uint64_t identity) {
     errno = before;
 }
 
-/* "lock:\t1: OFDLCK ADVISORY  READ  -1 00:2f:1234 FIRST LAST" */
-static uint64_t number_in(const char *line) {
-    const char *at = strstr(line, "OFDLCK"), *end = line + strcspn(line, "\n");
-    const char *place = at != NULL && at < end ? strchr(at, ':') : NULL;
-    place = place != NULL && place < end ? strchr(place, ' ') : NULL;
-    if (place == NULL || place > end) {
-        return 0;
-    }
-    char *behind = NULL;
-    uint64_t first = strtoull(place, &behind, 10), last = strtoull(behind, NULL, 10);
-    return first == last && first >> 32 != 0 ? first : 0;
-}
-
 uint64_t hami_identity_of_boot(void) {
     char text[64];
     ssize_t length = hami_process_read("/proc/sys/kernel/random/boot_id", text, sizeof text);
@@ -73,8 +60,11 @@ uint64_t hami_identity_on(int fd) {
     int before = errno;
     (void)hami_process_read(path, text, sizeof text);
     errno = before;
-    for (const char *line = text; *line != '\0' && number == 0; line += strcspn(line, "\n"), line += *line == '\n') {
-        number = strncmp(line, "lock:", 5) == 0 ? number_in(line) : 0;
+    for (const char *at = strstr(text, "OFDLCK"); at != NULL && number == 0; at = strstr(at + 1, "OFDLCK")) {
+        /* proc_pid_fdinfo(5): "lock: 1: OFDLCK ADVISORY READ -1 00:2f:1234 FIRST LAST" */
+        uint64_t first = 0, last = 0;
+        int found = sscanf(at, "OFDLCK %*s %*s %*s %*s %" SCNu64 " %" SCNu64, &first, &last);
+        number = found == 2 && first == last && first >> 32 != 0 ? first : 0;
     }
     return number;
 }
@@ -83,8 +73,8 @@ uint64_t hami_identity_of(int fd) {
     uint64_t identity = hami_identity_on(fd);
     if (identity == 0) {
         /*
-         * The kernel lists locks by their offsets, not in the order in which they came: of two that put one at once,
-         * the first to look may find its own and the other a lower one. Then both pay for the memory.
+         * Two processes may lock at once. The kernel lists locks by offset, so the first may see its own number and the
+         * second a lower one. Then each is charged for the memory.
          */
         hami_identity_put(fd, hami_identity_fresh());
         identity = hami_identity_on(fd);

@@ -1,8 +1,9 @@
 /*
- * Numbers by which exporter and importer know the same memory. Bytes that are handed over make one by themselves. A
- * file descriptor, which looks different everywhere, gets one as a record lock at that offset: locks of an open file
- * description go wherever its duplicates do, and /proc/self/fdinfo shows them. The lock is for reading, so it never
- * keeps anybody from anything. 0: there is none, or it cannot be told.
+ * Identities: numbers by which exporter and importer know the same memory. The identity of a handle that consists of
+ * bytes is a hash of them. A file descriptor has another number in each process, so its identity is the offset of a
+ * lock on its open file description (F_OFD_SETLK in fcntl(2)): all its duplicates share the lock, and /proc/self/fdinfo
+ * shows it. Read locks do not exclude each other, so the lock blocks no one. 0: there is no identity, or it cannot be
+ * read.
  */
 #ifndef HAMI_IDENTITY_H
 #define HAMI_IDENTITY_H
@@ -12,27 +13,26 @@
 
 uint64_t hami_identity_fresh(void);
 
-/* Gives a descriptor a number. */
+/* Gives a descriptor an identity. */
 void hami_identity_put(int fd, uint64_t identity);
 
-/* The number that a descriptor has been given. */
+/* The identity that a descriptor has been given. */
 uint64_t hami_identity_on(int fd);
 
-/* The number of a descriptor, which is given one if it has none. */
+/* The identity of a descriptor. Gives it one if it has none. */
 uint64_t hami_identity_of(int fd);
 
 uint64_t hami_identity_of_bytes(const void *bytes, size_t size);
 
 /*
- * The number of what is exported or imported by `shareable` (cuMemExportToShareableHandle and others): of a fabric
- * handle its bytes; of a descriptor the lock on it, which the exporter puts there. hami_identity_of_import: 0 if there
- * is none.
+ * The identity of the memory behind `shareable`, a handle of cuMemExportToShareableHandle or of a pool's export. An
+ * exporter makes an identity, and puts it on the handle if that is a descriptor. An importer reads it there.
  */
 uint64_t hami_identity_of_export(const void *shareable, int32_t type);
 void hami_identity_put_on_export(const void *shareable, int32_t type, uint64_t identity);
 uint64_t hami_identity_of_import(const void *shareable, int32_t type);
 
-/* Of this start of the machine. */
+/* A number for this boot of the machine, the same in all processes. */
 uint64_t hami_identity_of_boot(void);
 
 #endif

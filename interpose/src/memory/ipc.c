@@ -11,17 +11,6 @@
 #include "policies.h"
 #include "threads.h"
 
-#include <stdlib.h>
-
-/* What this process has opened in each context, and how often: the driver gives the same address again. */
-struct opened {
-    struct opened *next;
-    CUdeviceptr address;
-    hami_share share;
-    unsigned times, context;
-};
-
-static struct opened *all;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 int32_t hami_ipc_get(enum hami_hook hook, void *handle, CUdeviceptr address) {
@@ -34,26 +23,14 @@ int32_t hami_ipc_get(enum hami_hook hook, void *handle, CUdeviceptr address) {
     return status;
 }
 
-static struct opened **opened_find(CUdeviceptr address, unsigned context) {
-    struct opened **at = &all;
-    while (*at != NULL && ((*at)->address != address || (*at)->context != context)) {
-        at = &(*at)->next;
-    }
-    return at;
-}
-
-/* The current context's, or else another's. */
-static struct opened **opened_find_any(CUdeviceptr address) {
-    struct opened **at = opened_find(address, hami_context_current_id());
-    for (at = *at != NULL ? at : &all; *at != NULL && (*at)->address != address;) {
-        at = &(*at)->next;
-    }
-    return at;
+/* The key of the record: contexts on two devices may open at the same address, which has fewer than 48 bits. */
+static uint64_t opened_key(CUdeviceptr address, unsigned context) {
+    return address | (uint64_t)context << 48;
 }
 
 /*
- * The share of an address that the driver has just opened; -1: it is not counted. A small allocation is not, since it
- * lies in a block with others that its owner has. False: it does not fit.
+ * Holds the share of an address that the driver has just opened. A small allocation has none (`*share` -1): its
+ * exporter is charged for the block in which it lies. False: it does not fit.
  */
 static bool opened_share(CUdeviceptr address, const struct hami_bytes64 *handle, hami_share *share) {
     CUdeviceptr start = 0;
@@ -72,36 +49,22 @@ static bool opened_share(CUdeviceptr address, const struct hami_bytes64 *handle,
     return fits;
 }
 
-static void opened_drop(struct opened **at) {
-    struct opened *gone = *at;
-    *at = gone->next;
-    hami_shared_close(gone->share);
-    free(gone);
-}
-
-/*
- * Another context may have the same address: on another device, or it has ended and we are yet to be told. False: it
- * does not fit, or this process's own memory is full.
- */
+/* The driver gives the same address again. False: it does not fit, or this process has no memory for the record. */
 static bool opened_note(CUdeviceptr address, const struct hami_bytes64 *handle) {
     unsigned context = hami_context_current_id();
-    struct opened *opened = *opened_find(address, context);
+    uint64_t key = opened_key(address, context);
     hami_share share = -1;
-    if (opened != NULL) {
-        opened->times++;
+    if (hami_record_open_again(key)) {
         return true;
     }
     bool fits = opened_share(address, handle, &share);
     if (share < 0) {
         return fits;
     }
-    opened = malloc(sizeof *opened);
-    if (opened == NULL) {
+    if (!hami_record_held(key, share, context)) {
         hami_shared_close(share);
         return false;
     }
-    *opened = (struct opened){all, address, share, 1, context};
-    all = opened;
     return true;
 }
 
@@ -115,29 +78,17 @@ int32_t hami_ipc_open(enum hami_hook hook, CUdeviceptr *address, struct hami_byt
     return status;
 }
 
+/* A program may close in another context than the one where it opened. */
 int32_t hami_ipc_close(enum hami_hook hook, CUdeviceptr address) {
     HAMI_HOLD(&busy);
     CUresult status = hami_call_ipc_close(hook, address);
-    struct opened **at = opened_find_any(address);
-    if (status == CUDA_SUCCESS && *at != NULL && --(*at)->times == 0) {
-        opened_drop(at);
+    if (status == CUDA_SUCCESS && !hami_record_closed(opened_key(address, hami_context_current_id()))) {
+        for (unsigned i = 0; i < HAMI_CONTEXTS && !hami_record_closed(opened_key(address, i)); i++) {
+        }
     }
     return status;
 }
 
-void hami_ipc_context_gone(unsigned context) {
-    HAMI_HOLD(&busy);
-    for (struct opened **at = &all; *at != NULL;) {
-        if ((*at)->context == context) {
-            opened_drop(at);
-        } else {
-            at = &(*at)->next;
-        }
-    }
-}
-
-/* The child leaks the parent's few records rather than touch its allocator between fork and exec. */
 void hami_ipc_after_fork(void) {
-    all = NULL;
     atomic_flag_clear(&busy);
 }

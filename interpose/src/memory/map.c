@@ -24,7 +24,7 @@ static struct hami_map_bucket *bucket_of(struct hami_map *map, unsigned segment,
     return &segment_at(map, segment)[hash & (bucket_count(segment) - 1)];
 }
 
-/* Puts the pair into the first free place of the bucket. The value is there before the key is. */
+/* Puts the pair into the first free place of the bucket: the value first, so that whoever finds the key finds it. */
 static bool put_in(struct hami_map_bucket *bucket, uint64_t key, uint64_t value) {
     for (unsigned i = 0; i < 8; i++) {
         uint64_t empty = 0;
@@ -38,7 +38,7 @@ static bool put_in(struct hami_map_bucket *bucket, uint64_t key, uint64_t value)
     return false;
 }
 
-/* Adds the segment after the `count` that are there. */
+/* Adds a segment to a map that has `count`. False: it is full, or there is no memory. */
 HAMI_COLD static bool grow(struct hami_map *map, unsigned count) {
     if (count == HAMI_MAP_SEGMENTS) {
         return false;
@@ -85,13 +85,13 @@ bool hami_map_take_pair(struct hami_map *map, uint64_t key, uint64_t value) {
                 atomic_store(&bucket->values[i], 0);
                 return true;
             }
-            atomic_store(&bucket->keys[i], key); /* taken and put anew meanwhile */
+            atomic_store(&bucket->keys[i], key); /* another thread has replaced the pair meanwhile */
         }
     }
     return false;
 }
 
-/* Place of `key` in the map, or NULL; `index` is its number in the bucket. */
+/* The bucket that has `key`, or NULL; `index` is the key's place in it. */
 HAMI_HOT static struct hami_map_bucket *find(struct hami_map *map, uint64_t key, unsigned *index) {
     uint64_t hash = mix(key);
     for (unsigned segment = atomic_load_explicit(&map->count, memory_order_acquire); segment-- > 0;) {
@@ -119,7 +119,7 @@ HAMI_HOT uint64_t hami_map_take(struct hami_map *map, uint64_t key) {
     if (bucket == NULL || !atomic_compare_exchange_strong(&bucket->keys[i], &wanted, 0)) {
         return 0;
     }
-    /* Without its key the place is ours until its value is gone as well. */
+    /* No thread finds or reuses a place that has a value and no key, so it is ours until the value is cleared. */
     uint64_t value = atomic_load_explicit(&bucket->values[i], memory_order_relaxed);
     atomic_store_explicit(&bucket->values[i], 0, memory_order_release);
     return value;

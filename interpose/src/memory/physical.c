@@ -14,12 +14,15 @@ struct hami_physical *hami_physical_of(CUmemHandle handle) {
     return handle == 0 ? NULL : hami_map_pointer(&handles, handle);
 }
 
-bool hami_physical_enter(CUmemHandle handle, struct hami_physical *memory) {
-    return hami_map_put(&handles, handle, hami_map_key(memory));
-}
-
-void hami_physical_leave(CUmemHandle handle) {
-    (void)hami_map_take(&handles, handle);
+CUresult hami_physical_enter(CUmemHandle handle, struct hami_physical *memory) {
+    if (memory != NULL && hami_map_put(&handles, handle, hami_map_key(memory))) {
+        return CUDA_SUCCESS;
+    }
+    if (memory != NULL) {
+        hami_physical_drop_handle(memory);
+    }
+    (void)hami_call_cuMemRelease(handle);
+    return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 struct hami_physical *hami_physical_new(void) {
@@ -31,19 +34,12 @@ struct hami_physical *hami_physical_new(void) {
     return memory;
 }
 
-CUresult hami_physical_refuse(CUmemHandle handle) {
-    (void)hami_call_cuMemRelease(handle);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-}
-
 static void physical_drop_if_unused(struct hami_physical *memory) {
     if (memory->handles != 0 || memory->uses != 0) {
         return;
     }
     hami_shared_give_back(memory->share, &memory->charge);
-    while (memory->bindings != NULL) {
-        hami_physical_drop_binding(&memory->bindings);
-    }
+    hami_uses_drop(&memory->bindings, NULL, NULL);
     free(memory);
 }
 
@@ -52,16 +48,32 @@ void hami_physical_drop_handle(struct hami_physical *memory) {
     physical_drop_if_unused(memory);
 }
 
+void hami_physical_released(CUmemHandle handle) {
+    struct hami_physical *memory = hami_physical_of(handle);
+    if (memory != NULL && memory->handles == 1) {
+        (void)hami_map_take(&handles, handle);
+    }
+    if (memory != NULL) {
+        hami_physical_drop_handle(memory);
+    }
+}
+
 void hami_physical_drop_use(struct hami_physical *memory) {
     memory->uses--;
     physical_drop_if_unused(memory);
 }
 
-void hami_physical_drop_binding(struct hami_binding **at) {
-    struct hami_binding *gone = *at;
-    *at = gone->next;
-    hami_physical_drop_use(gone->memory);
-    free(gone);
+void hami_uses_drop(struct hami_use **list, hami_use_test *gone, const void *by) {
+    for (struct hami_use **at = list; *at != NULL;) {
+        struct hami_use *use = *at;
+        if (gone != NULL && !gone(use, by)) {
+            at = &use->next;
+            continue;
+        }
+        *at = use->next;
+        hami_physical_drop_use(use->memory);
+        free(use);
+    }
 }
 
 /* The child leaks the parent's few records rather than touch its allocator between fork and exec. */

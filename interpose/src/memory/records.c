@@ -1,4 +1,7 @@
-/* Records; see records.h. While contexts end, their addresses may be handed out again: hami_context_is_stale tells. */
+/*
+ * Records; see records.h. While a context ends, the driver may already give its addresses to other contexts. A record
+ * there is then stale (hami_context_is_stale), and is dropped before a new one is made.
+ */
 #include "memory/records.h"
 
 #include "memory/blocks.h"
@@ -9,15 +12,16 @@
 
 enum record_kind {
     RECORD_LARGE = 1,
-    RECORD_SMALL = 2, /* amount: order in a block; it is in no map */
-    RECORD_POOL = 3,  /* the rest of the record is the pool's address */
+    RECORD_SMALL = 2, /* amount: order in its block, which has the record; never in the map */
+    RECORD_POOL = 3,  /* the rest of the record is the address of a struct hami_stream_pool */
     RECORD_CODE = 4,
     RECORD_SHARED = 5, /* a large allocation that other processes may hold; amount: its share */
-    RECORD_HELD = 6    /* amount: a share that another process of the container is charged for */
+    RECORD_HELD = 6    /* amount: a share that this process imported, and how often it opened it again */
 };
 
 /* Fields of a record: kind (4 bits), device + 1 (8), context (8), amount (36): pages if nothing else is said. */
 enum { KIND_SHIFT = 60, DEVICE_SHIFT = 52, CONTEXT_SHIFT = 44 };
+enum { AGAIN_SHIFT = 16 }; /* in the amount of RECORD_HELD; the share's number is below */
 #define AMOUNT_MASK ((UINT64_C(1) << 36) - 1)
 #define ADDRESS_MASK ((UINT64_C(1) << KIND_SHIFT) - 1)
 
@@ -50,7 +54,7 @@ HAMI_HOT uint64_t hami_record_take(uint64_t address) {
     return address == 0 ? 0 : hami_map_take(&records, address);
 }
 
-/* Puts a record back: the free failed. */
+/* Puts a record back after a free that the driver refused. */
 HAMI_COLD static void record_restore(uint64_t address, uint64_t record) {
     if (record_kind(record) == RECORD_SMALL) {
         hami_block_restore(address, (unsigned)(record & AMOUNT_MASK) + 1);
@@ -68,7 +72,7 @@ HAMI_APART static void record_release_other(uint64_t record, const struct hami_c
         hami_shared_let_go((hami_share)charge->pages);
         break;
     case RECORD_HELD:
-        hami_shared_close((hami_share)charge->pages);
+        hami_shared_close((hami_share)(charge->pages & ((1u << AGAIN_SHIFT) - 1)));
         break;
     case RECORD_POOL:
         HAMI_TELL(pool_memory_freed, (void *)(uintptr_t)(record & ADDRESS_MASK));
@@ -78,7 +82,7 @@ HAMI_APART static void record_release_other(uint64_t record, const struct hami_c
     }
 }
 
-/* The free succeeded: gives back what the record stands for. */
+/* Gives back what a record stands for, after the driver has freed it. */
 HAMI_HOT static void record_release(uint64_t address, uint64_t record) {
     struct hami_charge charge = record_charge(record);
     enum record_kind kind = record_kind(record);
@@ -113,7 +117,10 @@ static void record_drop(uint64_t address, uint64_t record, void *context) {
     }
 }
 
-/* Drops what an ending context still has at an address that `context` was given. A block would hide a record there. */
+/*
+ * `context` was given an address. Drops a block and a record there that belong to another context, which is ending. A
+ * stale block must go first: a free looks for a block before it looks for a record.
+ */
 HAMI_COLD static void record_drop_stale(uint64_t address, unsigned context) {
     hami_block_drop_stale(address, context);
     uint64_t record = hami_map_get(&records, address);
@@ -144,7 +151,7 @@ HAMI_HOT bool hami_record_large(uint64_t address, const struct hami_charge *char
 bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned context) {
     uint64_t before = hami_map_take(&records, key);
     if (!record_put(key, RECORD_CODE, charge->device, context, charge->pages + (before & AMOUNT_MASK))) {
-        record_restore(key, before); /* into the place that it has just left */
+        record_restore(key, before); /* fits where it was taken out */
         return false;
     }
     return true;
@@ -154,6 +161,22 @@ bool hami_record_held(uint64_t address, int share, unsigned context) {
     return record_put(address, RECORD_HELD, -1, context, (uint64_t)share);
 }
 
+bool hami_record_open_again(uint64_t key) {
+    uint64_t record = hami_map_take(&records, key);
+    record_restore(key, record == 0 ? 0 : record + (UINT64_C(1) << AGAIN_SHIFT));
+    return record != 0;
+}
+
+bool hami_record_closed(uint64_t key) {
+    uint64_t record = hami_map_take(&records, key);
+    if ((record & AMOUNT_MASK) >> AGAIN_SHIFT != 0) {
+        record_restore(key, record - (UINT64_C(1) << AGAIN_SHIFT));
+    } else if (record != 0) {
+        record_release(key, record);
+    }
+    return record != 0;
+}
+
 bool hami_record_pool(uint64_t address, const void *pool) {
     if (hami_contexts_are_ending()) {
         record_drop_stale(address, hami_context_current_id());
@@ -161,7 +184,7 @@ bool hami_record_pool(uint64_t address, const void *pool) {
     return hami_map_put(&records, address, (uint64_t)RECORD_POOL << KIND_SHIFT | hami_map_key(pool));
 }
 
-/* The record is out of the map meanwhile: of two threads that ask for the handle of one address, one makes a share. */
+/* Two threads may export one address at once: only the one that takes the record out makes a share. */
 void hami_record_share(uint64_t address, uint64_t identity) {
     uint64_t record = hami_map_take(&records, address);
     if (record_kind(record) == RECORD_LARGE) {

@@ -6,12 +6,12 @@
 
 #include <string.h>
 
-static uint32_t holds[HAMI_SHARES]; /* how often this process holds each; under the lock */
+static uint32_t holds[HAMI_SHARES]; /* by share: how often this process holds it; with the lock */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 /* ---- holding ---- */
 
-/* Under the lock. */
+/* Both are called with the lock. */
 static void shared_hold(const struct hami_region_view *view, hami_share share) {
     if (holds[share]++ == 0) {
         hami_ledger_share_hold(view->region, (unsigned)share, view->slot, true);
@@ -24,7 +24,7 @@ static void shared_drop(const struct hami_region_view *view, hami_share share) {
     }
 }
 
-/* A share to come to hold, of so many pages or more. */
+/* A share that this process wants to hold, if it has at least so many pages. */
 struct joining {
     hami_share share;
     uint64_t identity, pages;
@@ -32,8 +32,8 @@ struct joining {
 };
 
 /*
- * Sets our bit and sums. Under the lock throughout, so that no other thread relies on a hold that is taken back. What
- * this process holds already needs no room.
+ * Holds the share first and sums then, as abi.h asks. Under the lock throughout: another thread must not rely on a hold
+ * that is ended again. A share that this process holds already needs no room.
  */
 static uint64_t shared_attempt(struct hami_region_view *view, void *of) {
     struct joining *j = of;
@@ -82,7 +82,7 @@ void hami_shared_close(hami_share share) {
 
 /* ---- making ---- */
 
-/* Moves what a charge stands for, which is in our word, to a share. -1: the table is full; it stays in the word. */
+/* Makes the share before it lowers our word, so that the memory is never counted less than once. */
 hami_share hami_shared_export(uint64_t identity, const struct hami_charge *charge) {
     bool counted = charge->device >= 0 && charge->device < HAMI_DEVICES;
     struct hami_region_view *view = counted ? hami_state_region(NULL) : NULL;
@@ -108,7 +108,7 @@ void hami_shared_give_back(hami_share share, const struct hami_charge *charge) {
         return;
     }
     struct hami_region_view *view = hami_state_region(NULL);
-    if (view != NULL && charge->pages != 0) { /* HAMi's monitor still shows an exported share as its exporter's */
+    if (view != NULL && charge->pages != 0) { /* HAMi's monitor shows a share as its exporter's */
         hami_region_show_less(view, (unsigned)charge->device, charge->pages, HAMI_COLUMN_DATA);
     }
     hami_shared_close(share);
@@ -149,7 +149,7 @@ void hami_shared_resize(hami_share share, struct hami_charge *charge, uint64_t p
     }
 }
 
-/* Room for the difference is reserved in our word until the share has it. */
+/* Our word holds the difference until the share has been raised. */
 bool hami_shared_grow(hami_share share, uint64_t pages) {
     struct hami_region_view *view = hami_state_region(NULL);
     uint64_t before = view == NULL ? pages : hami_ledger_share_pages(view->region, (unsigned)share);

@@ -1,54 +1,54 @@
 /*
- * Device memory that several processes of a container hold is counted once: from its export on in the region's table
- * of shares, for as long as any process holds it.
- *
- * A share is known by an identity that exporter and importer can both tell (identity.h). Memory that is imported and
- * has no share in this container was taken by another container, and becomes a share of its importer's.
+ * Shares: device memory that several processes of a container hold, and that is counted once. From its first export on
+ * it stands in the region's table of shares (abi.h), for as long as any process holds it. Exporter and importer know it
+ * by its identity (identity.h). Memory whose identity is not in the table was taken by another container: its importer
+ * makes a share of it. The policies of exports and imports call this file.
  */
 #ifndef HAMI_SHARED_H
 #define HAMI_SHARED_H
 
 #include "memory/charge.h"
 
-/* A share as this process has it; -1: none. */
+/* Index in the region's table of shares; -1: none. */
 typedef int hami_share;
 
 /*
- * Makes what a charge stands for a share; the charge tells from then on what the share is to be given back with
- * (hami_shared_give_back). -1: this process is not counted there, or the table is full; then the memory counts as long
- * as this process has it.
+ * Moves a charge into a new share. The caller keeps the charge as a note of its size, for hami_shared_give_back. -1:
+ * this process is not counted on the device, or the table is full; then the memory counts as long as this process has
+ * it.
  */
 hami_share hami_shared_export(uint64_t identity, const struct hami_charge *charge);
 
-/* Lets an exported share go whose charge is not kept. The share counts as long as other processes hold it. */
+/* As hami_shared_give_back, for an exporter that has not kept the charge. The share counts while others hold it. */
 HAMI_APART void hami_shared_let_go(hami_share share);
 
 /*
- * Holds a share of so many pages or more, once more if this process does already. False: it does not fit under the
- * limit (again, where no process holds it now); refuse. `*share` -1: the container has no such share.
+ * Holds a share of at least so many pages. A process may hold a share several times. False: refuse, the share does not
+ * fit under the limit; that can be where no process held it any more. `*share` -1: the container has no such share.
  */
 bool hami_shared_take_up(uint64_t identity, uint64_t pages, hami_share *share);
 
 /*
- * Makes a share of memory that no process of this container took, or whose share is gone. `device` as in a charge.
- * False: it does not fit under the limit; refuse. `*share` -1: not counted there, or the table is full.
+ * Charges imported memory that has no share in this container, and makes a share of it. `device` as in a charge. False:
+ * refuse, it does not fit under the limit. `*share` -1: this process is not counted there, or the table is full.
  */
 bool hami_shared_adopt(uint64_t identity, int device, uint64_t pages, hami_share *share);
 
 /*
- * Brings an exported share, and its charge, to `pages`: what was charged since the last time moves to the share. More
- * than is charged is what the driver has taken already; the limit is not asked.
+ * Changes an exported share to `pages`, the present size of its pool. What was charged since the last call moves into
+ * the share. The limit is not checked: the driver has taken the memory already.
  */
 void hami_shared_resize(hami_share share, struct hami_charge *charge, uint64_t pages);
 
-/* More of an adopted share was seen. False: that does not fit under the limit; refuse. */
+/* Raises an adopted share to `pages`, after a mapping showed that it is larger. False: refuse, it does not fit. */
 bool hami_shared_grow(hami_share share, uint64_t pages);
 
+/* Ends one hold of a share. */
 void hami_shared_close(hami_share share);
 
 /*
- * Gives back what this process has of some memory: a charge, where there is no share; an exported share, whose charge
- * is on a device; or the hold of an imported one.
+ * Gives back what this process has of some memory. Without a share it is the charge. With one it is a hold of the
+ * share; a charge with pages is then the exporter's note.
  */
 void hami_shared_give_back(hami_share share, const struct hami_charge *charge);
 

@@ -1,10 +1,10 @@
-/* Arithmetic of sizes that never wraps: what overflows is the largest number there is, which no limit admits. */
+/* Arithmetic of sizes in bytes. On overflow the result is UINT64_MAX, which no limit admits. */
 #ifndef HAMI_SIZES_H
 #define HAMI_SIZES_H
 
 #include <stdint.h>
 
-enum { HAMI_ROW_STEP = 512 }; /* bytes that drivers pad the rows of pitched memory and arrays to */
+enum { HAMI_ROW_STEP = 512 }; /* bytes: drivers pad rows of pitched memory and arrays to a multiple of this */
 
 static inline uint64_t hami_product(uint64_t a, uint64_t b) {
     uint64_t result = 0;
@@ -21,6 +21,7 @@ static inline uint64_t hami_excess(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;
 }
 
+/* Bytes of a row with its padding. */
 static inline uint64_t hami_row(uint64_t bytes) {
     uint64_t padded = hami_sum(bytes, HAMI_ROW_STEP - 1);
     return padded == UINT64_MAX ? padded : padded / HAMI_ROW_STEP * HAMI_ROW_STEP;

@@ -4,19 +4,17 @@
 #include "memory/identity.h"
 #include "memory/map.h"
 #include "memory/memory.h"
+#include "memory/sizes.h"
 #include "policies.h"
 
 #include <stdlib.h>
 
 struct mapping {
-    struct mapping *next, *previous;
     struct hami_physical *memory;
-    CUdeviceptr start;
     uint64_t bytes;
 };
 
-static struct hami_map starts;   /* first address → mapping */
-static struct mapping *mappings; /* all of them, for addresses inside one */
+static struct hami_map mappings; /* first address → mapping */
 
 /* ---- handles ---- */
 
@@ -31,28 +29,20 @@ int32_t hami_mem_create(enum hami_hook hook, CUmemHandle *handle, uint64_t bytes
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     CUresult status = hami_call_mem_create(hook, handle, bytes, prop, flags);
-    if (status == CUDA_SUCCESS && !hami_physical_enter(*handle, memory)) {
-        status = hami_physical_refuse(*handle);
+    HAMI_HOLD(&hami_physical_busy);
+    if (status == CUDA_SUCCESS) {
+        return hami_physical_enter(*handle, memory);
     }
-    if (status != CUDA_SUCCESS) {
-        hami_physical_drop_handle(memory);
-    }
+    hami_physical_drop_handle(memory);
     return status;
 }
 
-/* The last handle leaves the map before the driver frees it: afterwards another thread may be given the same one. */
+/* The lock is held throughout: once the driver has released a handle, another thread may be given the same one. */
 int32_t hami_mem_release(enum hami_hook hook, CUmemHandle handle) {
     HAMI_HOLD(&hami_physical_busy);
-    struct hami_physical *memory = hami_physical_of(handle);
-    bool last = memory != NULL && memory->handles == 1;
-    if (last) {
-        hami_physical_leave(handle);
-    }
     CUresult status = hami_call_mem_release(hook, handle);
-    if (status != CUDA_SUCCESS && last) {
-        (void)hami_physical_enter(handle, memory);
-    } else if (status == CUDA_SUCCESS && memory != NULL) {
-        hami_physical_drop_handle(memory);
+    if (status == CUDA_SUCCESS) {
+        hami_physical_released(handle);
     }
     return status;
 }
@@ -71,7 +61,7 @@ int32_t hami_mem_export(enum hami_hook hook, void *shareable, CUmemHandle handle
     return status;
 }
 
-/* Index of the device that an imported handle's memory lies on, or -1. */
+/* Index in the limits of the device on which an imported handle's memory lies, or -1. */
 static int import_device(CUmemHandle handle) {
     struct hami_allocation_prop prop = {0};
     bool known = hami_call_cuMemGetAllocationPropertiesFromHandle(&prop, handle) == CUDA_SUCCESS;
@@ -79,26 +69,25 @@ static int import_device(CUmemHandle handle) {
 }
 
 /*
- * Memory that no process of the container took is a new share, whose size is learnt from its mappings. False: it does
- * not fit, or this process's own memory is full.
+ * Makes the record of an imported handle's memory. Memory from another container becomes a new share of 0 pages, since
+ * the driver does not tell its size; mappings raise it. NULL: it does not fit, or this process has no memory left.
  */
-static bool import_note(CUmemHandle handle, const void *shareable, int32_t type) {
+static struct hami_physical *import_memory(CUmemHandle handle, const void *shareable, int32_t type) {
     struct hami_physical *memory = hami_physical_new();
     if (memory == NULL) {
-        return false;
+        return NULL;
     }
     memory->imported = true;
     memory->identity = hami_identity_of_import(shareable, type);
     memory->charge.device = import_device(handle);
-    bool fits = hami_shared_take_up(memory->identity, 0, &memory->share);
-    if (fits && memory->share < 0) {
+    if (!hami_shared_take_up(memory->identity, 0, &memory->share)) {
+        hami_physical_drop_handle(memory);
+        return NULL;
+    }
+    if (memory->share < 0) {
         (void)hami_shared_adopt(memory->identity, memory->charge.device, 0, &memory->share);
     }
-    if (!fits || !hami_physical_enter(handle, memory)) {
-        hami_physical_drop_handle(memory);
-        return false;
-    }
-    return true;
+    return memory;
 }
 
 int32_t hami_mem_import(enum hami_hook hook, CUmemHandle *handle, void *shareable, int32_t type) {
@@ -107,32 +96,30 @@ int32_t hami_mem_import(enum hami_hook hook, CUmemHandle *handle, void *shareabl
     struct hami_physical *memory = status == CUDA_SUCCESS ? hami_physical_of(*handle) : NULL;
     if (memory != NULL) {
         memory->handles++;
-    } else if (status == CUDA_SUCCESS && !import_note(*handle, shareable, type)) {
-        status = hami_physical_refuse(*handle);
+    } else if (status == CUDA_SUCCESS) {
+        status = hami_physical_enter(*handle, import_memory(*handle, shareable, type));
     }
     return status;
 }
 
 /* ---- mappings ---- */
 
-/* False: it does not fit, or this process's own memory is full. */
+/* False: it does not fit, or this process has no memory left for the record. */
 static bool mapping_note(CUdeviceptr address, uint64_t bytes, uint64_t offset, CUmemHandle handle) {
     struct hami_physical *memory = hami_physical_of(handle);
-    struct mapping *mapping = memory == NULL ? NULL : malloc(sizeof *mapping);
-    if (mapping == NULL) {
-        return memory == NULL;
+    if (memory == NULL) {
+        return true;
     }
-    *mapping = (struct mapping){mappings, NULL, memory, address, bytes};
-    bool shows_more = memory->imported && memory->share >= 0; /* of memory whose size is not known */
-    bool fits = !shows_more || hami_shared_grow(memory->share, hami_large(offset + bytes) >> HAMI_PAGE_SHIFT);
-    if (!fits || !hami_map_put(&starts, address, hami_map_key(mapping))) {
+    if (memory->imported && memory->share >= 0 && /* the share is at least as large as what is mapped */
+        !hami_shared_grow(memory->share, hami_large(offset + bytes) >> HAMI_PAGE_SHIFT)) {
+        return false;
+    }
+    struct mapping *mapping = malloc(sizeof *mapping);
+    if (mapping == NULL || !hami_map_put(&mappings, address, hami_map_key(mapping))) {
         free(mapping);
         return false;
     }
-    if (mappings != NULL) {
-        mappings->previous = mapping;
-    }
-    mappings = mapping;
+    *mapping = (struct mapping){memory, bytes};
     memory->uses++;
     return true;
 }
@@ -148,55 +135,61 @@ int32_t hami_mem_map(enum hami_hook hook, CUdeviceptr address, uint64_t bytes, u
     return status;
 }
 
-static void mapping_forget(struct mapping *gone) {
-    if (gone->next != NULL) {
-        gone->next->previous = gone->previous;
-    }
-    *(gone->previous == NULL ? &mappings : &gone->previous->next) = gone->next;
-    hami_physical_drop_use(gone->memory);
-    free(gone);
-}
-
-/* One call may unmap several mappings that follow each other. */
+/* One call may unmap several adjacent mappings. */
 int32_t hami_mem_unmap(enum hami_hook hook, CUdeviceptr address, uint64_t bytes) {
     HAMI_HOLD(&hami_physical_busy);
     CUresult status = hami_call_mem_unmap(hook, address, bytes);
-    uint64_t end = bytes > UINT64_MAX - address ? UINT64_MAX : address + bytes;
-    while (status == CUDA_SUCCESS && address != 0 && address < end) {
-        struct mapping *mapping = (struct mapping *)(uintptr_t)hami_map_take(&starts, address);
-        if (mapping == NULL) {
+    uint64_t end = hami_sum(address, bytes);
+    while (status == CUDA_SUCCESS && address < end) {
+        struct mapping *gone = (struct mapping *)(uintptr_t)hami_map_take(&mappings, address);
+        if (gone == NULL) {
             break;
         }
-        address += mapping->bytes;
-        mapping_forget(mapping);
+        address += gone->bytes;
+        hami_physical_drop_use(gone->memory);
+        free(gone);
     }
     return status;
 }
 
-/* Most callers ask with the first address of a mapping. */
-struct hami_physical *hami_vmm_memory_at(CUdeviceptr address) {
-    struct mapping *found = address == 0 ? NULL : hami_map_pointer(&starts, address);
-    for (struct mapping *m = mappings; found == NULL && m != NULL; m = m->next) {
-        found = address - m->start < m->bytes ? m : NULL;
+struct search {
+    CUdeviceptr address;
+    struct hami_physical *memory; /* found, or NULL */
+};
+
+static void mapping_search(uint64_t start, uint64_t value, void *of) {
+    const struct mapping *mapping = (const struct mapping *)(uintptr_t)value;
+    struct search *search = of;
+    if (search->address - start < mapping->bytes) {
+        search->memory = mapping->memory;
     }
-    return found == NULL ? NULL : found->memory;
+}
+
+/* Most callers give the first address of a mapping, which needs no search. */
+struct hami_physical *hami_vmm_memory_at(CUdeviceptr address) {
+    const struct mapping *mapping = hami_map_pointer(&mappings, address);
+    struct search search = {address, mapping == NULL ? NULL : mapping->memory};
+    if (mapping == NULL) {
+        hami_map_each(&mappings, mapping_search, &search);
+    }
+    return search.memory;
 }
 
 int32_t hami_mem_retain(enum hami_hook hook, CUmemHandle *handle, void *address) {
     HAMI_HOLD(&hami_physical_busy);
     CUresult status = hami_call_mem_retain(hook, handle, address);
     struct hami_physical *memory = status == CUDA_SUCCESS ? hami_vmm_memory_at((uint64_t)(uintptr_t)address) : NULL;
-    bool new = memory != NULL && (memory->handles == 0 || hami_physical_of(*handle) == NULL);
-    if (new && !hami_physical_enter(*handle, memory)) {
-        status = hami_physical_refuse(*handle); /* its release would not be known */
-    } else if (memory != NULL) {
+    bool unknown = memory != NULL && (memory->handles == 0 || hami_physical_of(*handle) == NULL);
+    if (memory != NULL) {
         memory->handles++;
+    }
+    if (unknown) {
+        status = hami_physical_enter(*handle, memory); /* so that its release finds the record */
     }
     return status;
 }
 
 void hami_vmm_after_fork(void) {
     hami_physical_after_fork();
-    hami_map_reset(&starts);
-    mappings = NULL;
+    hami_map_reset(&mappings);
 }
