@@ -73,7 +73,6 @@ POINTERS = {
     "nvmlMemory_v2_t": "struct nvml_memory_v2 *",
     "nvmlProcessDetailList_t": "struct nvml_process_details *",
     "nvmlProcessInfo_t": "struct nvml_process *",
-    "nvmlProcessInfo_v1_t": "struct nvml_process_v1 *",
     "nvmlProcessInfo_v2_t": "struct nvml_process *",
     "nvmlProcessUtilizationSample_t": "struct nvml_utilization_sample *",
     "nvmlProcessesUtilizationInfo_t": "struct nvml_utilization_infos *",

@@ -723,7 +723,7 @@ int32_t nvmlDeviceGetAccountingStats_v2(void *device, void *stats) {
 
 HAMI_EXPORT int32_t nvmlDeviceGetComputeRunningProcesses(void *device, void *infoCount, void *infos);
 int32_t nvmlDeviceGetComputeRunningProcesses(void *device, void *infoCount, void *infos) {
-    return hami_nvml_processes_v1(HAMI_nvmlDeviceGetComputeRunningProcesses, device, infoCount, infos);
+    return hami_nvml_processes(HAMI_nvmlDeviceGetComputeRunningProcesses, device, infoCount, infos);
 }
 
 HAMI_EXPORT int32_t nvmlDeviceGetComputeRunningProcesses_v2(void *device, void *infoCount, void *infos);
@@ -743,7 +743,7 @@ int32_t nvmlDeviceGetConfComputeProtectedMemoryUsage(void *device, void *memory)
 
 HAMI_EXPORT int32_t nvmlDeviceGetGraphicsRunningProcesses(void *device, void *infoCount, void *infos);
 int32_t nvmlDeviceGetGraphicsRunningProcesses(void *device, void *infoCount, void *infos) {
-    return hami_nvml_processes_v1(HAMI_nvmlDeviceGetGraphicsRunningProcesses, device, infoCount, infos);
+    return hami_nvml_processes(HAMI_nvmlDeviceGetGraphicsRunningProcesses, device, infoCount, infos);
 }
 
 HAMI_EXPORT int32_t nvmlDeviceGetGraphicsRunningProcesses_v2(void *device, void *infoCount, void *infos);
@@ -758,7 +758,7 @@ int32_t nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, void *infoCount, 
 
 HAMI_EXPORT int32_t nvmlDeviceGetMPSComputeRunningProcesses(void *device, void *infoCount, void *infos);
 int32_t nvmlDeviceGetMPSComputeRunningProcesses(void *device, void *infoCount, void *infos) {
-    return hami_nvml_processes_v1(HAMI_nvmlDeviceGetMPSComputeRunningProcesses, device, infoCount, infos);
+    return hami_nvml_processes(HAMI_nvmlDeviceGetMPSComputeRunningProcesses, device, infoCount, infos);
 }
 
 HAMI_EXPORT int32_t nvmlDeviceGetMPSComputeRunningProcesses_v2(void *device, void *infoCount, void *infos);

@@ -479,15 +479,9 @@ static inline int32_t hami_call_nvml_accounting_v2(enum hami_hook hook, void *de
     return driver(device, stats);
 }
 
-int32_t hami_nvml_processes_v1(enum hami_hook hook, void *device, uint32_t *infoCount, struct nvml_process_v1 *infos);
-static inline int32_t hami_call_nvml_processes_v1(enum hami_hook hook, void *device, uint32_t *infoCount, struct nvml_process_v1 *infos) {
-    int32_t (*driver)(void *, uint32_t *, struct nvml_process_v1 *) = hami_driver_function(hook);
-    return driver(device, infoCount, infos);
-}
-
-int32_t hami_nvml_processes(enum hami_hook hook, void *device, uint32_t *infoCount, struct nvml_process *infos);
-static inline int32_t hami_call_nvml_processes(enum hami_hook hook, void *device, uint32_t *infoCount, struct nvml_process *infos) {
-    int32_t (*driver)(void *, uint32_t *, struct nvml_process *) = hami_driver_function(hook);
+int32_t hami_nvml_processes(enum hami_hook hook, void *device, uint32_t *infoCount, void *infos);
+static inline int32_t hami_call_nvml_processes(enum hami_hook hook, void *device, uint32_t *infoCount, void *infos) {
+    int32_t (*driver)(void *, uint32_t *, void *) = hami_driver_function(hook);
     return driver(device, infoCount, infos);
 }
 

@@ -253,12 +253,7 @@ struct nvml_memory_v2 {
     uint64_t total, reserved, free, used;
 };
 
-struct nvml_process_v1 {
-    uint32_t pid;
-    uint32_t pad;
-    uint64_t used;
-};
-
+/* nvmlProcessInfo_t; version 1 ends before gpu_instance. */
 struct nvml_process {
     uint32_t pid;
     uint32_t pad;

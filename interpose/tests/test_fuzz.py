@@ -155,11 +155,21 @@ def test_no_input_breaks_a_promise(fuzz, name, times):
 
 
 DEFECTS = {  # target, source, what stands there, what a careless hand would have written
-    "a number wraps": ("limits", "ledger/limits.c", "if (found > (UINT64_MAX - digit) / 10) {", "if (false) {"),
-    "a cut UUID": ("limits", "ledger/limits.c", "length >= HAMI_UUID_BYTES", "length > HAMI_UUID_BYTES"),
+    "a number that wraps": (
+        "limits",
+        "ledger/limits.c",
+        "strncmp(*at, line, (size_t)length) == 0",
+        "strchr(*at, '\\n') != NULL",
+    ),
+    "a cut UUID": ("limits", "ledger/limits.c", "device %95s", "device %96s"),
     "twice the same device": ("limits", "ledger/limits.c", "ok = strcmp(", "ok = true || strcmp("),
-    "one device too many": ("limits", "ledger/limits.c", "device_count == HAMI_DEVICES", "device_count > HAMI_DEVICES"),
-    "something behind the end": ("limits", "ledger/limits.c", " && c.at == c.end", ""),
+    "one device too many": ("limits", "ledger/limits.c", "device_count < HAMI_DEVICES", "device_count <= HAMI_DEVICES"),
+    "something behind the end": (
+        "limits",
+        "ledger/limits.c",
+        'strcmp(text, "end\\n") == 0',
+        'strncmp(text, "end\\n", 4) == 0',
+    ),
     "another block version": (
         "region",
         "ledger/region.c",

@@ -268,6 +268,11 @@ int32_t hami_call_cuThreadExchangeStreamCaptureMode(void *mode) {
     return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(mode);
 }
 
+int32_t hami_call_nvmlDeviceGetComputeInstanceId(void *device, uint32_t *id) {
+    int32_t (*driver)(void *, uint32_t *) = hami_nvml_function("nvmlDeviceGetComputeInstanceId");
+    return driver == NULL ? NVML_ERROR_FUNCTION_NOT_FOUND : driver(device, id);
+}
+
 int32_t hami_call_nvmlDeviceGetComputeRunningProcesses_v3(void *device, uint32_t *infoCount, struct nvml_process *infos) {
     int32_t (*driver)(void *, uint32_t *, struct nvml_process *) = hami_driver_function(HAMI_nvmlDeviceGetComputeRunningProcesses_v3);
     return driver(device, infoCount, infos);
@@ -276,6 +281,11 @@ int32_t hami_call_nvmlDeviceGetComputeRunningProcesses_v3(void *device, uint32_t
 int32_t hami_call_nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void *migDevice, void *device) {
     int32_t (*driver)(void *, void *) = hami_nvml_function("nvmlDeviceGetDeviceHandleFromMigDeviceHandle");
     return driver == NULL ? NVML_ERROR_FUNCTION_NOT_FOUND : driver(migDevice, device);
+}
+
+int32_t hami_call_nvmlDeviceGetGpuInstanceId(void *device, uint32_t *id) {
+    int32_t (*driver)(void *, uint32_t *) = hami_nvml_function("nvmlDeviceGetGpuInstanceId");
+    return driver == NULL ? NVML_ERROR_FUNCTION_NOT_FOUND : driver(device, id);
 }
 
 int32_t hami_call_nvmlDeviceGetHandleByPciBusId_v2(const char *pciBusId, void *device) {

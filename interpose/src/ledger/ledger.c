@@ -285,18 +285,11 @@ void hami_ledger_share_hold(struct hami_region *region, unsigned share, unsigned
     hami_step();
 }
 
-static void share_set_pages(_Atomic uint64_t *at, uint64_t pages, bool only_more) {
+void hami_ledger_share_resize(struct hami_region *region, unsigned share, uint64_t pages, bool only_more) {
+    _Atomic uint64_t *at = &region->block.shares[share].word;
     uint64_t word = ledger_load(at);
     pages = ledger_bounded(pages);
     while ((!only_more || share_pages(word) < pages) && !ledger_swap(at, word, (word & ~HAMI_PAGES_MAX) | pages)) {
         word = ledger_load(at);
     }
-}
-
-void hami_ledger_share_resize(struct hami_region *region, unsigned share, uint64_t pages) {
-    share_set_pages(&region->block.shares[share].word, pages, false);
-}
-
-void hami_ledger_share_raise(struct hami_region *region, unsigned share, uint64_t pages) {
-    share_set_pages(&region->block.shares[share].word, pages, true);
 }

@@ -90,8 +90,10 @@ uint64_t hami_ledger_share_pages(const struct hami_region *region, unsigned shar
 /* Sets or clears the slot's bit in a share. */
 void hami_ledger_share_hold(struct hami_region *region, unsigned share, unsigned slot, bool holds);
 
-/* Sets or raises the pages of a share. The caller holds it and has reserved the addition in its own word. */
-void hami_ledger_share_resize(struct hami_region *region, unsigned share, uint64_t pages);
-void hami_ledger_share_raise(struct hami_region *region, unsigned share, uint64_t pages);
+/*
+ * Sets the pages of a share; with `only_more`, unless it has more already. The caller holds the share, and has reserved
+ * an addition in its own word.
+ */
+void hami_ledger_share_resize(struct hami_region *region, unsigned share, uint64_t pages, bool only_more);
 
 #endif

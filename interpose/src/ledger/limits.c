@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,116 +18,70 @@
 
 /* ---- the file: docs/reference/interposer.md has the format ---- */
 
-struct cursor {
-    const char *at;
-    const char *end;
-};
-
-/* Each of these consumes what it is named for and returns true, or returns false. */
-
-static bool limits_take(struct cursor *c, const char *text) {
-    size_t length = strlen(text);
-    if ((size_t)(c->end - c->at) < length || memcmp(c->at, text, length) != 0) {
-        return false;
-    }
-    c->at += length;
-    return true;
+/*
+ * Whether the text at *at begins with these values, printed; if so goes on behind them. A number that the file writes
+ * with a sign, with leading zeros or with more than 64 bits reads as a value that prints in another way.
+ */
+__attribute__((format(printf, 2, 3))) static bool limits_take(const char **at, const char *format, ...) {
+    char line[256];
+    va_list values;
+    va_start(values, format);
+    int length = vsnprintf(line, sizeof line, format, values);
+    va_end(values);
+    bool same = strncmp(*at, line, (size_t)length) == 0;
+    *at += same ? length : 0;
+    return same;
 }
 
-/* A decimal number without sign or leading zeros, at most `max`. */
-static bool limits_take_number(struct cursor *c, uint64_t max, uint64_t *value) {
-    const char *start = c->at;
-    uint64_t found = 0;
-    while (c->at < c->end && *c->at >= '0' && *c->at <= '9') {
-        uint64_t digit = (uint64_t)(*c->at - '0');
-        if (found > (UINT64_MAX - digit) / 10) {
-            return false;
-        }
-        found = found * 10 + digit;
-        c->at++;
+/* Index of a word among three; 3: it is none of them. */
+static unsigned limits_choice(const char *const words[3], const char *word) {
+    unsigned i = 0;
+    while (i < 3 && strcmp(words[i], word) != 0) {
+        i++;
     }
-    bool padded = c->at - start > 1 && *start == '0';
-    *value = found;
-    return c->at > start && !padded && found <= max;
+    return i;
 }
 
-/* A UUID: printable characters up to the next space. */
-static bool limits_take_uuid(struct cursor *c, char uuid[HAMI_UUID_BYTES]) {
-    size_t length = 0;
-    while (c->at + length < c->end && c->at[length] > ' ' && c->at[length] <= '~') {
-        length++;
-    }
-    if (length == 0 || length >= HAMI_UUID_BYTES) {
-        return false;
-    }
-    memcpy(uuid, c->at, length);
-    uuid[length] = '\0';
-    c->at += length;
-    return true;
+static bool limits_take_head(const char **at, struct hami_limits *limits) {
+    static const char *const modes[] = {"off", "observe", "enforce"};      /* enum hami_mode */
+    static const char *const policies[] = {"default", "force", "disable"}; /* enum hami_core_policy */
+    char mode[8] = "", policy[8] = "";
+    (void)sscanf(*at, "hami-limits 1 generation %" SCNu64 " mode %7s core_policy %7s priority %" SCNu32,
+                 &limits->generation, mode, policy, &limits->priority);
+    limits->mode = (enum hami_mode)limits_choice(modes, mode);
+    limits->core_policy = (enum hami_core_policy)limits_choice(policies, policy);
+    return limits->mode <= HAMI_MODE_ENFORCE && limits->core_policy <= HAMI_CORE_DISABLE && limits->priority <= 9 &&
+           limits_take(at, "hami-limits 1\ngeneration %" PRIu64 "\nmode %s\ncore_policy %s\npriority %" PRIu32 "\n",
+                       limits->generation, mode, policy, limits->priority);
 }
 
-/* A line of `key` and a number. */
-static bool limits_take_number_line(struct cursor *c, const char *key, uint64_t max, uint64_t *value) {
-    return limits_take(c, key) && limits_take_number(c, max, value) && limits_take(c, "\n");
-}
-
-/* A line of `key` and one of three words, whose number goes to *found. */
-static bool limits_take_choice_line(struct cursor *c, const char *key, const char *const words[3], unsigned *found) {
-    bool taken = limits_take(c, key);
-    for (*found = 0; taken && *found < 3 && !limits_take(c, words[*found]);) {
-        ++*found;
-    }
-    return taken && *found < 3 && limits_take(c, "\n");
-}
-
-/* The rest of a line "device <uuid> <memory> <physical> <cores>". */
-static bool limits_take_device(struct cursor *c, struct hami_limits *limits) {
-    uint64_t cores = 0;
-    if (limits->device_count == HAMI_DEVICES) {
-        return false;
-    }
+/* A line "device <uuid> <memory> <physical> <cores>", whose UUID is of printable characters and not yet in `limits`. */
+static bool limits_take_device(const char **at, struct hami_limits *limits) {
     struct hami_device_limit *device = &limits->devices[limits->device_count];
-    bool ok = limits_take_uuid(c, device->uuid) && limits_take(c, " ") &&
-              limits_take_number(c, UINT64_MAX, &device->memory_bytes) && limits_take(c, " ") &&
-              limits_take_number(c, UINT64_MAX, &device->physical_bytes) &&
-              limits_take_number_line(c, " ", 100, &cores);
+    bool ok = sscanf(*at, "device %95s %" SCNu64 " %" SCNu64 " %" SCNu32, device->uuid, &device->memory_bytes,
+                     &device->physical_bytes, &device->cores) == 4;
+    for (const char *c = device->uuid; ok && *c != '\0'; c++) {
+        ok = *c > ' ' && *c <= '~';
+    }
     for (unsigned i = 0; ok && i < limits->device_count; i++) {
         ok = strcmp(limits->devices[i].uuid, device->uuid) != 0;
     }
-    device->cores = (uint32_t)cores;
-    limits->device_count++;
-    return ok;
+    limits->device_count += ok;
+    return ok && device->cores <= 100 &&
+           limits_take(at, "device %s %" PRIu64 " %" PRIu64 " %" PRIu32 "\n", device->uuid, device->memory_bytes,
+                       device->physical_bytes, device->cores);
 }
 
-unsigned hami_limits_parse(const char *text, size_t length, struct hami_limits *limits) {
-    static const char *const modes[] = {"off", "observe", "enforce"};      /* enum hami_mode */
-    static const char *const policies[] = {"default", "force", "disable"}; /* enum hami_core_policy */
-    struct cursor c = {text, text + length};
-    uint64_t priority = 0;
-    unsigned mode = 0, policy = 0;
+/* Parses a file's text. False: some line is not as the format wants it. */
+static bool limits_parse(const char *text, struct hami_limits *limits) {
     memset(limits, 0, sizeof *limits);
-    unsigned wrong_line = !limits_take(&c, "hami-limits 1\n")                                            ? 1
-                          : !limits_take_number_line(&c, "generation ", UINT64_MAX, &limits->generation) ? 2
-                          : !limits_take_choice_line(&c, "mode ", modes, &mode)                          ? 3
-                          : !limits_take_choice_line(&c, "core_policy ", policies, &policy)              ? 4
-                          : !limits_take_number_line(&c, "priority ", 9, &priority)                      ? 5
-                                                                                                         : 0;
-    if (wrong_line != 0) {
-        return wrong_line;
+    bool taken = limits_take_head(&text, limits);
+    while (taken && limits->device_count < HAMI_DEVICES && limits_take_device(&text, limits)) {
     }
-    limits->mode = (enum hami_mode)mode;
-    limits->core_policy = (enum hami_core_policy)policy;
-    limits->priority = (uint32_t)priority;
-    while (limits_take(&c, "device ")) {
-        if (!limits_take_device(&c, limits)) {
-            return 5 + limits->device_count + (limits->device_count == 0);
-        }
-    }
-    bool ended = limits->device_count > 0 && limits_take(&c, "end\n") && c.at == c.end;
-    return ended ? 0 : 6 + limits->device_count;
+    return taken && limits->device_count > 0 && strcmp(text, "end\n") == 0;
 }
 
-/* Reads a file of at most `size` bytes; returns its length, or -1. */
+/* Reads at most `size` bytes of a file; returns how many, or -1. */
 static ssize_t limits_read_file(const char *path, char *buffer, size_t size) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) {
@@ -134,12 +90,8 @@ static ssize_t limits_read_file(const char *path, char *buffer, size_t size) {
     size_t length = 0;
     ssize_t got = 1;
     while (length < size && got > 0) {
-        got = read(fd, buffer + length, size - length);
-        if (got < 0 && errno == EINTR) {
-            got = 1;
-        } else if (got > 0) {
-            length += (size_t)got;
-        }
+        got = TEMP_FAILURE_RETRY(read(fd, buffer + length, size - length));
+        length += got > 0 ? (size_t)got : 0;
     }
     (void)close(fd);
     return got < 0 ? -1 : (ssize_t)length;
@@ -152,11 +104,11 @@ static void limits_deny(struct hami_limits *limits, enum hami_reason reason) {
 }
 
 static void limits_load_file(const char *path, struct hami_limits *limits) {
-    char *text = malloc(HAMI_LIMITS_FILE_MAX + 1);
+    char *text = calloc(1, HAMI_LIMITS_FILE_MAX + 2); /* one for a file that is too long, one for the end of the text */
     ssize_t length = text == NULL ? -1 : limits_read_file(path, text, HAMI_LIMITS_FILE_MAX + 1);
     if (length < 0) {
         limits_deny(limits, HAMI_REASON_NO_LIMITS);
-    } else if (length > HAMI_LIMITS_FILE_MAX || hami_limits_parse(text, (size_t)length, limits) != 0) {
+    } else if (length > HAMI_LIMITS_FILE_MAX || strlen(text) != (size_t)length || !limits_parse(text, limits)) {
         limits_deny(limits, HAMI_REASON_BAD_LIMITS);
     }
     free(text);
@@ -168,18 +120,15 @@ static const char *variable_skip_blanks(const char *text) {
     return text + strspn(text, " \t");
 }
 
-/* Consumes a unit, k, m, g or t, alone or with "i", "b" or "ib". Returns it as a power of 1024, or -1 for other text.
- */
-static int variable_take_unit(const char **text) {
-    const char *unit = *text, *letters = "kmgt";
+/* The power of 1024 of a unit: k, m, g or t, alone or with "i", "b" or "ib" behind it; "b" or nothing is 0. -1: other
+ * text. */
+static int variable_power(const char *unit) {
+    const char *letters = "kmgt";
     const char *found = *unit == '\0' ? NULL : strchr(letters, *unit | 0x20);
-    int power = found == NULL ? 0 : (int)(found - letters) + 1;
     unit += found != NULL;
     unit += found != NULL && (*unit | 0x20) == 'i';
     unit += (*unit | 0x20) == 'b';
-    bool ended = *variable_skip_blanks(unit) == '\0';
-    *text = unit;
-    return ended ? power : -1;
+    return *variable_skip_blanks(unit) != '\0' ? -1 : found == NULL ? 0 : (int)(found - letters) + 1;
 }
 
 /*
@@ -188,20 +137,16 @@ static int variable_take_unit(const char **text) {
  */
 static bool variable_parse(const char *text, bool percent, uint64_t *value) {
     char *end = NULL;
-    *value = 0;
-    text = text == NULL ? "" : variable_skip_blanks(text);
+    text = variable_skip_blanks(text);
     if (*text == '\0') {
         return true;
     }
-    if (*text < '0' || *text > '9') {
-        return false;
-    }
     errno = 0;
-    unsigned long long number = strtoull(text, &end, 0);
-    const char *rest = variable_skip_blanks(end);
+    unsigned long long number = *text >= '0' && *text <= '9' ? strtoull(text, &end, 0) : 0;
+    const char *rest = end == NULL ? text : variable_skip_blanks(end);
     rest += percent && *rest == '%';
-    int power = percent ? (*variable_skip_blanks(rest) == '\0' ? 0 : -1) : variable_take_unit(&rest);
-    if (errno != 0 || power < 0 || number > UINT64_MAX >> 10 * power) {
+    int power = percent ? 0 - (*variable_skip_blanks(rest) != '\0') : variable_power(rest);
+    if (end == NULL || errno != 0 || power < 0 || number > UINT64_MAX >> 10 * power) {
         return false;
     }
     *value = (uint64_t)number << 10 * power;
@@ -218,7 +163,7 @@ static uint64_t variable_read(const char *name, bool percent, struct variables *
     uint64_t value = 0;
     const char *text = secure_getenv(name);
     variables->set = variables->set || text != NULL;
-    variables->bad = !variable_parse(text, percent, &value) || variables->bad;
+    variables->bad = variables->bad || (text != NULL && !variable_parse(text, percent, &value));
     return value;
 }
 

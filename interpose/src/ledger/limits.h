@@ -54,9 +54,6 @@ void hami_limits_locate(struct hami_limits_source *source);
 /* Reads the limits. On any fault `limits` denies and names the reason. */
 void hami_limits_load(const struct hami_limits_source *source, struct hami_limits *limits);
 
-/* Parses the text of a limits file. Returns 0, or the number (from 1) of the first line that is wrong. */
-unsigned hami_limits_parse(const char *text, size_t length, struct hami_limits *limits);
-
 /* Index of the device with this UUID, or -1. CUDA and NVML differ in the first letters, "GPU-" or "MIG-". */
 int hami_limits_index(const struct hami_limits *limits, const char *uuid);
 

@@ -142,7 +142,7 @@ void hami_shared_resize(hami_share share, struct hami_charge *charge, uint64_t p
     struct hami_region_view *view = hami_state_region(NULL);
     if (view != NULL) {
         uint64_t moved = charge->pages - hami_ledger_share_pages(view->region, (unsigned)share);
-        hami_ledger_share_resize(view->region, (unsigned)share, pages);
+        hami_ledger_share_resize(view->region, (unsigned)share, pages, false);
         hami_ledger_release(view->region, view->slot, (unsigned)charge->device, moved);
         hami_region_show_less(view, (unsigned)charge->device, charge->pages - pages, HAMI_COLUMN_DATA);
         charge->pages = pages;
@@ -160,7 +160,7 @@ bool hami_shared_grow(hami_share share, uint64_t pages) {
     if (!hami_charge_grow(&room, (pages - before) << HAMI_PAGE_SHIFT)) {
         return false;
     }
-    hami_ledger_share_raise(view->region, (unsigned)share, pages);
+    hami_ledger_share_resize(view->region, (unsigned)share, pages, true);
     hami_charge_give_back(&room, HAMI_COLUMN_DATA);
     return true;
 }

@@ -1,6 +1,7 @@
 /* Devices and processes of the container, for the other files of this room; container.h has the rules. */
 #include "nvml/container.h"
 
+#include "doors/calls.h"
 #include "ledger/state.h"
 #include "memory/devices.h"
 
@@ -37,12 +38,11 @@ static bool container_has_pid(uint32_t pid) {
  */
 static bool container_knows_all(nvmlDevice device) {
     struct nvml_process *processes = malloc(LISTED_MAX * sizeof *processes);
-    nvmlReturn (*driver)(nvmlDevice, uint32_t *, struct nvml_process *) =
-        hami_driver_function(HAMI_nvmlDeviceGetComputeRunningProcesses_v3);
     bool all_here = false;
     for (unsigned try = 0; !all_here && try < TRIES; try++) {
         uint32_t count = LISTED_MAX, i = 0;
-        if (processes == NULL || driver(device, &count, processes) != NVML_SUCCESS) {
+        if (processes == NULL ||
+            hami_call_nvmlDeviceGetComputeRunningProcesses_v3(device, &count, processes) != NVML_SUCCESS) {
             break;
         }
         while (i < count && container_has_pid(processes[i].pid)) {

@@ -16,23 +16,21 @@
 static uint32_t processes_instance(const struct hami_listed_device *device, nvmlReturn (*get)(nvmlDevice, unsigned *)) {
     unsigned id = 0;
     bool mig = hami_limits_mig(&hami_state_known_limits()->devices[device->index]);
-    return mig && get != NULL && get(device->handle, &id) == NVML_SUCCESS ? id : WHOLE_CARD;
+    return mig && get(device->handle, &id) == NVML_SUCCESS ? id : WHOLE_CARD;
 }
 
 /* Appends the processes on a device to the `found` that `users` has, up to HAMI_PROCESSES. Returns how many it has. */
 static uint32_t processes_add(const struct hami_region_view *view, const struct hami_listed_device *device,
                               struct nvml_process *users, uint32_t found) {
-    uint32_t gpu_instance = processes_instance(device, hami_nvml_function("nvmlDeviceGetGpuInstanceId"));
-    uint32_t compute_instance = processes_instance(device, hami_nvml_function("nvmlDeviceGetComputeInstanceId"));
+    uint32_t gpu_instance = processes_instance(device, hami_call_nvmlDeviceGetGpuInstanceId);
+    uint32_t compute_instance = processes_instance(device, hami_call_nvmlDeviceGetComputeInstanceId);
     unsigned slots = hami_ledger_slots(view->region);
     for (unsigned slot = 0; slot < slots && found < HAMI_PROCESSES; slot++) {
-        int32_t pid = hami_region_slot_pid(view, slot);
-        uint64_t pages = pid == 0 ? 0
-                                  : hami_region_slot_used(view, slot, device->index) +
-                                        hami_region_slot_used(view, slot, device->index + HAMI_DEVICES);
-        if (pages != 0) {
-            uint64_t bytes = pages << HAMI_PAGE_SHIFT;
-            users[found++] = (struct nvml_process){(uint32_t)pid, 0, bytes, gpu_instance, compute_instance};
+        uint32_t pid = (uint32_t)hami_region_slot_pid(view, slot);
+        uint64_t pages = hami_region_slot_used(view, slot, device->index) +
+                         hami_region_slot_used(view, slot, device->index + HAMI_DEVICES);
+        if (pid != 0 && pages != 0) {
+            users[found++] = (struct nvml_process){pid, 0, pages << HAMI_PAGE_SHIFT, gpu_instance, compute_instance};
         }
     }
     return found;
@@ -75,37 +73,27 @@ static nvmlReturn processes_fill(const struct hami_container *container, nvmlDev
     return status;
 }
 
-static bool processes_are_compute(enum hami_hook hook) {
-    return strncmp(hami_hooks[hook].name, "nvmlDeviceGetCompute", 20) == 0;
-}
-
-static nvmlReturn processes_list(enum hami_hook hook, nvmlDevice device, uint32_t *count, void *list,
-                                 size_t entry_bytes) {
-    nvmlReturn (*driver)(nvmlDevice, uint32_t *, void *) = hami_driver_function(hook);
+/* The names of these functions tell the kind of processes, and the version of the entries. */
+int32_t hami_nvml_processes(enum hami_hook hook, nvmlDevice device, uint32_t *count, void *list) {
+    const char *name = hami_hooks[hook].name;
+    bool compute = strncmp(name, "nvmlDeviceGetCompute", 20) == 0;
+    bool version_1 = strchr(name, '_') == NULL;
     struct hami_container container = hami_container_of(device);
     uint32_t no_room = 0;
     if (count == NULL || container.device == HAMI_DEVICE_UNNAMED) {
-        return driver(device, count, list);
+        return hami_call_nvml_processes(hook, device, count, list);
     }
-    nvmlReturn status = driver(device, &no_room, NULL); /* can show nobody's, and its errors come before ours */
+    /* The driver's errors come before ours. Without room it can show nobody's processes. */
+    nvmlReturn status = hami_call_nvml_processes(hook, device, &no_room, NULL);
     bool answers = status == NVML_SUCCESS || status == NVML_ERROR_INSUFFICIENT_SIZE;
-    return !answers ? status
-                    : processes_fill(&container, device, processes_are_compute(hook), count, list, entry_bytes);
-}
-
-int32_t hami_nvml_processes_v1(enum hami_hook hook, nvmlDevice device, uint32_t *count, struct nvml_process_v1 *infos) {
-    return processes_list(hook, device, count, infos, sizeof *infos);
-}
-
-int32_t hami_nvml_processes(enum hami_hook hook, nvmlDevice device, uint32_t *count, struct nvml_process *infos) {
-    return processes_list(hook, device, count, infos, sizeof *infos);
+    size_t entry_bytes = version_1 ? offsetof(struct nvml_process, gpu_instance) : sizeof(struct nvml_process);
+    return answers ? processes_fill(&container, device, compute, count, list, entry_bytes) : status;
 }
 
 int32_t hami_nvml_process_details(enum hami_hook hook, nvmlDevice device, struct nvml_process_details *details) {
-    nvmlReturn (*driver)(nvmlDevice, struct nvml_process_details *) = hami_driver_function(hook);
     struct hami_container container = hami_container_of(device);
     if (details == NULL || container.device == HAMI_DEVICE_UNNAMED) {
-        return driver(device, details);
+        return hami_call_nvml_process_details(hook, device, details);
     }
     bool known = details->version == NVML_STRUCT_VERSION(struct nvml_process_details, 1);
     size_t head = offsetof(struct nvml_process_details, count);

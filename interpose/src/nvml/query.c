@@ -52,25 +52,30 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
 
 /* ---- CUDA ---- */
 
-/* Free memory is what is left of the slice, or of the device if neighbours have taken more than theirs. */
-static void slice_narrow(const struct slice *slice, uint64_t *free_bytes, uint64_t *total) {
-    *free_bytes = smaller(*free_bytes, slice->limit - smaller(slice->used, slice->limit));
-    *total = smaller(*total, slice->limit);
-    *free_bytes += slice->host_limit - smaller(slice->host_used, slice->host_limit);
-    *total += slice->host_limit;
+/* A size in a caller's memory. The first versions of some functions have 32 bits, and show the most that fits. */
+static uint64_t size_load(const void *at, bool short_form) {
+    return at == NULL ? 0 : short_form ? *(const uint32_t *)at : *(const uint64_t *)at;
 }
 
-/* A size in a caller's memory: 64 bits, or in the first versions of some functions 32, where the most that fits is
- * shown. */
-static uint64_t size_load(const void *at, bool wide) {
-    return at == NULL ? 0 : wide ? *(const uint64_t *)at : *(const uint32_t *)at;
-}
-
-static void size_store(void *at, uint64_t bytes, bool wide) {
-    if (at != NULL && wide) {
-        *(uint64_t *)at = bytes;
-    } else if (at != NULL) {
+static void size_store(void *at, uint64_t bytes, bool short_form) {
+    if (at != NULL && short_form) {
         *(uint32_t *)at = (uint32_t)smaller(bytes, UINT32_MAX);
+    } else if (at != NULL) {
+        *(uint64_t *)at = bytes;
+    }
+}
+
+/*
+ * Changes the driver's answer to what the container sees; a caller may leave out either part. Free memory is what is
+ * left of the slice, or of the device if other containers have taken more than theirs.
+ */
+static void slice_show_cuda(struct slice slice, void *free_bytes, void *total, bool short_form) {
+    if (slice.known) {
+        uint64_t left = smaller(size_load(free_bytes, short_form), slice.limit - smaller(slice.used, slice.limit));
+        uint64_t size = smaller(size_load(total, short_form), slice.limit);
+        uint64_t host_left = slice.host_limit - smaller(slice.host_used, slice.host_limit);
+        size_store(free_bytes, left + host_left, short_form);
+        size_store(total, size + slice.host_limit, short_form);
     }
 }
 
@@ -83,68 +88,48 @@ static struct slice slice_current(void) {
     return slice_of(limits, hami_device_of_cuda(limits, context.device));
 }
 
-/* A caller may leave out either of the two. */
 int32_t hami_mem_get_info(enum hami_hook hook, void *free_bytes, void *total) {
-    CUresult (*driver)(void *, void *) = hami_driver_function(hook);
-    bool wide = hook != HAMI_cuMemGetInfo;
-    CUresult status = driver(free_bytes, total);
-    struct slice slice = status == CUDA_SUCCESS ? slice_current() : (struct slice){0};
-    if (slice.known) {
-        uint64_t shown_free = size_load(free_bytes, wide), shown_total = size_load(total, wide);
-        slice_narrow(&slice, &shown_free, &shown_total);
-        size_store(free_bytes, shown_free, wide);
-        size_store(total, shown_total, wide);
+    CUresult status = hami_call_mem_get_info(hook, free_bytes, total);
+    if (status == CUDA_SUCCESS) {
+        slice_show_cuda(slice_current(), free_bytes, total, hook == HAMI_cuMemGetInfo);
     }
     return status;
 }
 
 int32_t hami_total_mem(enum hami_hook hook, void *bytes, int32_t device) {
-    CUresult (*driver)(void *, CUdevice) = hami_driver_function(hook);
-    bool wide = hook != HAMI_cuDeviceTotalMem;
-    CUresult status = driver(bytes, device);
-    if (status == CUDA_SUCCESS && bytes != NULL) {
+    CUresult status = hami_call_total_mem(hook, bytes, device);
+    if (status == CUDA_SUCCESS) {
         const struct hami_limits *limits = hami_state_limits();
         struct slice slice = slice_of(limits, hami_device_of_cuda(limits, device));
-        uint64_t total = size_load(bytes, wide), unused = 0;
-        if (slice.known) {
-            slice_narrow(&slice, &unused, &total);
-            size_store(bytes, total, wide);
-        }
+        slice_show_cuda(slice, NULL, bytes, hook == HAMI_cuDeviceTotalMem);
     }
     return status;
 }
 
 /* ---- NVML ---- */
 
-static void slice_show(const struct slice *slice, struct nvml_memory *memory) {
+static void slice_show_nvml(const struct slice *slice, struct nvml_memory *memory) {
     memory->total = smaller(memory->total, slice->limit) + slice->host_limit;
     memory->used = smaller(slice->used + slice->host_used, memory->total);
     memory->free = memory->total - memory->used;
 }
 
-static struct nvml_memory query_driver(nvmlDevice device) {
-    struct nvml_memory memory = {0};
-    nvmlReturn (*driver)(nvmlDevice, struct nvml_memory *) = hami_driver_function(HAMI_nvmlDeviceGetMemoryInfo);
-    return driver(device, &memory) == NVML_SUCCESS ? memory : (struct nvml_memory){0};
-}
-
-/* For a card of which the container has MIG devices: they are all that it sees of the card. */
-HAMI_COLD static void query_divided(const struct hami_limits *limits, nvmlDevice card, struct nvml_memory *memory) {
+/* The slice of a card of which the container has MIG devices: they are all that it sees of the card. */
+HAMI_COLD static struct slice slice_divided(const struct hami_limits *limits, nvmlDevice card) {
     struct hami_listed_device parts[HAMI_DEVICES];
     unsigned count = hami_device_mig_of(limits, card, parts);
-    struct nvml_memory sum = {0};
+    struct slice sum = {.known = true};
     for (unsigned i = 0; i < count; i++) {
-        struct nvml_memory part = query_driver(parts[i].handle);
+        struct nvml_memory part = {0};
         struct slice slice = slice_of(limits, (int)parts[i].index);
+        (void)hami_call_nvmlDeviceGetMemoryInfo(parts[i].handle, &part);
         if (slice.known) {
-            slice_show(&slice, &part);
+            slice_show_nvml(&slice, &part);
         }
-        sum.total += part.total;
+        sum.limit += part.total;
         sum.used += part.used;
     }
-    memory->total = smaller(memory->total, sum.total);
-    memory->used = smaller(sum.used, memory->total);
-    memory->free = memory->total - memory->used;
+    return sum;
 }
 
 /* Changes the driver's answer to what the container sees. False: it stays as it is. */
@@ -152,19 +137,16 @@ static bool query_show(nvmlDevice device, struct nvml_memory *memory) {
     nvmlReturn asked = NVML_SUCCESS;
     const struct hami_limits *limits = hami_state_limits();
     int index = hami_device_of_nvml(limits, device, &asked);
-    struct slice slice = slice_of(limits, index);
     bool divided = index == HAMI_DEVICE_DIVIDED && limits->mode == HAMI_MODE_ENFORCE;
+    struct slice slice = divided ? slice_divided(limits, device) : slice_of(limits, index);
     if (slice.known) {
-        slice_show(&slice, memory);
-    } else if (divided) {
-        query_divided(limits, device, memory);
+        slice_show_nvml(&slice, memory);
     }
-    return slice.known || divided;
+    return slice.known;
 }
 
 int32_t hami_nvml_memory_info(enum hami_hook hook, nvmlDevice device, struct nvml_memory *memory) {
-    nvmlReturn (*driver)(nvmlDevice, struct nvml_memory *) = hami_driver_function(hook);
-    nvmlReturn status = driver(device, memory);
+    nvmlReturn status = hami_call_nvml_memory_info(hook, device, memory);
     if (status == NVML_SUCCESS) {
         (void)query_show(device, memory);
     }
@@ -173,8 +155,7 @@ int32_t hami_nvml_memory_info(enum hami_hook hook, nvmlDevice device, struct nvm
 
 /* Version 2 shows what the driver reserves for itself apart. Nothing of that is the container's. */
 int32_t hami_nvml_memory_info_v2(enum hami_hook hook, nvmlDevice device, struct nvml_memory_v2 *memory) {
-    nvmlReturn (*driver)(nvmlDevice, struct nvml_memory_v2 *) = hami_driver_function(hook);
-    nvmlReturn status = driver(device, memory);
+    nvmlReturn status = hami_call_nvml_memory_info_v2(hook, device, memory);
     if (status == NVML_SUCCESS) {
         struct nvml_memory shown = {memory->total, memory->free, memory->used};
         if (query_show(device, &shown)) {

@@ -220,7 +220,7 @@ static void share(struct hami_region_view *view, struct input *in) {
         if (hami_ledger_share_is(r, i, identity)) {
             hami_ledger_share_hold(r, i, view->slot, true);
             PROMISE(hami_ledger_share_device(r, i) < HAMI_DEVICES);
-            hami_ledger_share_raise(r, i, pages);
+            hami_ledger_share_resize(r, i, pages, true);
             hami_ledger_share_hold(r, i, view->slot, false);
         }
     }
@@ -229,7 +229,7 @@ static void share(struct hami_region_view *view, struct input *in) {
     if (made >= 0) {
         hami_ledger_share_make(r, (unsigned)made, view->slot, identity, 0, pages);
         PROMISE(hami_ledger_share_is(r, (unsigned)made, identity) || identity == 0);
-        hami_ledger_share_resize(r, (unsigned)made, value(in) % HAMI_PAGES_MAX);
+        hami_ledger_share_resize(r, (unsigned)made, value(in) % HAMI_PAGES_MAX, false);
         hami_ledger_share_hold(r, (unsigned)made, view->slot, false);
     }
 }
