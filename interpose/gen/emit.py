@@ -64,7 +64,7 @@ POINTERS = {
     "CUmemAllocationProp": "struct hami_allocation_prop *",
     "CUmemGenericAllocationHandle": "CUmemHandle *",
     "CUmemLocation": "const struct hami_mem_location *",
-    "CUmemPoolProps": "struct hami_pool_props *",
+    "CUmemPoolProps": "struct hami_allocation_prop *",
     "CUmemPoolPtrExportData": "const void *",
     "char": "char *",
     "nvmlAccountingStats_t": "struct nvml_accounting *",

@@ -347,9 +347,9 @@ static inline int32_t hami_call_array_map(enum hami_hook hook, struct hami_array
     return driver(mapInfoList, count, hStream);
 }
 
-int32_t hami_pool_create(enum hami_hook hook, void **pool, const struct hami_pool_props *poolProps);
-static inline int32_t hami_call_pool_create(enum hami_hook hook, void **pool, const struct hami_pool_props *poolProps) {
-    int32_t (*driver)(void **, const struct hami_pool_props *) = hami_driver_function(hook);
+int32_t hami_pool_create(enum hami_hook hook, void **pool, const struct hami_allocation_prop *poolProps);
+static inline int32_t hami_call_pool_create(enum hami_hook hook, void **pool, const struct hami_allocation_prop *poolProps) {
+    int32_t (*driver)(void **, const struct hami_allocation_prop *) = hami_driver_function(hook);
     return driver(pool, poolProps);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The few types and constants of the CUDA driver API and NVML that the policies touch, written from their
- * documentation. Everything else stays an opaque pointer or integer.
+ * The few types and constants of the CUDA driver API and NVML that the policies read or write, after the documentation
+ * of both. All other types are `void *` or integers here.
  */
 #ifndef HAMI_CUDA_ABI_H
 #define HAMI_CUDA_ABI_H
@@ -26,16 +26,15 @@ enum {
     CUDA_ERROR_DEINITIALIZED = 4,
     CUDA_ERROR_NO_DEVICE = 100,
     CUDA_ERROR_INVALID_DEVICE = 101,
-    CUDA_ERROR_ILLEGAL_STATE = 401,
-    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
-    CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
     CUDA_ERROR_NOT_READY = 600,
     CUDA_ERROR_NOT_SUPPORTED = 801,
+    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+    CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
 };
 
 enum { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
 
-/* Default streams by name; NULL is one of them, by the hook it was named to. */
+/* The two default streams by name. NULL is one of them: which, depends on the function that gets it. */
 #define CU_STREAM_LEGACY ((CUstream)(uintptr_t)1)
 #define CU_STREAM_PER_THREAD ((CUstream)(uintptr_t)2)
 
@@ -45,7 +44,7 @@ enum { CU_MEM_ALLOCATION_TYPE_MANAGED = 2 };
 enum { CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9 };
 enum { CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD = 1 };
 
-/* CUmemAllocationHandleType; a CUmemFabricHandle has so many bytes. */
+/* CUmemAllocationHandleType, and the size of a CUmemFabricHandle. */
 enum { CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1, CU_MEM_HANDLE_TYPE_FABRIC = 8, HAMI_FABRIC_HANDLE_BYTES = 64 };
 
 enum { CU_GRAPH_NODE_TYPE_GRAPH = 4, CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10, CU_GRAPH_NODE_TYPE_MEM_FREE = 11 };
@@ -72,11 +71,9 @@ enum {
     CUDA_ARRAY3D_DEFERRED_MAPPING = 0x80
 };
 
-/* CUlimit; those before HAMI_CONTEXT_LIMITS lie in device memory. */
+/* CUlimit. What the limits 0 to HAMI_CONTEXT_LIMITS - 1 allow lies in device memory. */
 enum {
     CU_LIMIT_STACK_SIZE = 0,
-    CU_LIMIT_PRINTF_FIFO_SIZE = 1,
-    CU_LIMIT_MALLOC_HEAP_SIZE = 2,
     CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH = 3,
     CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT = 4,
     HAMI_CONTEXT_LIMITS = 5
@@ -88,7 +85,7 @@ enum {
     CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89
 };
 
-/* Arguments passed by value: CUmemLocation in one register; CUipcMemHandle and CUipcEventHandle in memory. */
+/* Structures that functions take by value: CUmemLocation; CUipcMemHandle and CUipcEventHandle. */
 struct hami_bytes8 {
     uint32_t words[2];
 };
@@ -105,6 +102,7 @@ struct hami_mem_location {
     int32_t id;
 };
 
+/* CUmemAllocationProp; CUmemPoolProps begins in the same way. */
 struct hami_allocation_prop {
     int32_t type;
     int32_t handle_types;
@@ -113,17 +111,7 @@ struct hami_allocation_prop {
     uint8_t flags[8];
 };
 
-struct hami_pool_props {
-    int32_t type;
-    int32_t handle_types;
-    struct hami_mem_location location;
-    void *win32;
-    size_t most;
-    uint16_t usage;
-    uint8_t reserved[54];
-};
-
-/* CUDA_MEM_ALLOC_NODE_PARAMS: properties of the pool, access, size, address. */
+/* CUDA_MEM_ALLOC_NODE_PARAMS. It begins with a CUmemPoolProps. */
 struct hami_alloc_node_params {
     int32_t type, handle_types;
     struct hami_mem_location location;
@@ -134,7 +122,7 @@ struct hami_alloc_node_params {
 };
 _Static_assert(sizeof(struct hami_alloc_node_params) == 120, "CUDA_MEM_ALLOC_NODE_PARAMS");
 
-/* CUcheckpointRestoreArgs, as far as it matters here: UUIDs of devices before and after. */
+/* The first fields of CUcheckpointRestoreArgs: UUIDs of devices before and after. */
 struct hami_restore_args {
     const struct {
         struct hami_uuid from, to;
@@ -142,12 +130,7 @@ struct hami_restore_args {
     uint32_t count;
 };
 
-struct hami_array_descriptor {
-    size_t width, height;
-    int32_t format;
-    uint32_t channels;
-};
-
+/* CUDA_ARRAY3D_DESCRIPTOR */
 struct hami_array3d_descriptor {
     size_t width, height, depth;
     int32_t format;
@@ -171,21 +154,8 @@ struct hami_launch_params {
     void **params;
 };
 
-struct hami_array_descriptor_v1 {
-    uint32_t width, height;
-    int32_t format;
-    uint32_t channels;
-};
-
-struct hami_array3d_descriptor_v1 {
-    uint32_t width, height, depth;
-    int32_t format;
-    uint32_t channels;
-    uint32_t flags;
-};
-
-/* CUarrayMapInfo: memory into, or out of, a part of a sparse array. */
-enum { CU_ARRAY_SPARSE_LEVEL = 0, CU_ARRAY_MIPTAIL = 1, CU_MEM_OPERATION_MAP = 1 };
+/* CUarrayMapInfo: maps memory into a part of a sparse array, or unmaps it. */
+enum { CU_ARRAY_MIPTAIL = 1, CU_MEM_OPERATION_MAP = 1 };
 
 struct hami_array_part {
     CUarray array;
@@ -230,7 +200,6 @@ typedef void *nvmlDevice;
 
 enum {
     NVML_SUCCESS = 0,
-    NVML_ERROR_INVALID_ARGUMENT = 2,
     NVML_ERROR_NOT_FOUND = 6,
     NVML_ERROR_INSUFFICIENT_SIZE = 7,
     NVML_ERROR_FUNCTION_NOT_FOUND = 13,
@@ -238,7 +207,7 @@ enum {
     NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
 };
 
-/* The version that a structure must name: which it is, and its size. */
+/* The version that NVML wants in a versioned structure: its number and its size. */
 #define NVML_STRUCT_VERSION(type, number) ((uint32_t)(sizeof(type) | (number) << 24))
 
 enum { NVML_PROCESS_MODE_COMPUTE = 0 };
@@ -304,7 +273,7 @@ struct nvml_accounting {
     uint32_t running, reserved[5];
 };
 
-/* nvmlAccountingStats_v2_t, which names its process itself. */
+/* nvmlAccountingStats_v2_t; it has the pid, which is an argument of the first version. */
 struct nvml_accounting_v2 {
     uint32_t pid, running, gpu, memory;
     uint64_t most_used;

@@ -98,28 +98,23 @@
 DOOR hami_dlsym, hami_dlsym_answer, hami_libc_dlsym
 DOOR hami_dlvsym, hami_dlvsym_answer, hami_libc_dlvsym
 
-/* Programs linked before glibc 2.34 ask for the old version, later ones for GLIBC_2.34. */
-.macro EXPORT entry, name
-    .globl \name\()_2_34
-    .set \name\()_2_34, \entry
-    .globl \name\()_old
-    .set \name\()_old, \entry
+/* Programs linked before glibc 2.34 ask for the oldest version, later ones for GLIBC_2.34. */
+#if defined(__x86_64__)
+#define OLDEST GLIBC_2.2.5
+#else
+#define OLDEST GLIBC_2.17
+#endif
+
+.macro EXPORT name, version, suffix
+    .globl hami_export_\name\suffix
+    .set hami_export_\name\suffix, hami_\name
+    .type hami_export_\name\suffix, %function
+    .symver hami_export_\name\suffix, \name\version
 .endm
 
-EXPORT hami_dlsym, hami_export_dlsym
-EXPORT hami_dlvsym, hami_export_dlvsym
-.type hami_export_dlsym_2_34, %function
-.type hami_export_dlsym_old, %function
-.type hami_export_dlvsym_2_34, %function
-.type hami_export_dlvsym_old, %function
-.symver hami_export_dlsym_2_34, dlsym@@GLIBC_2.34
-.symver hami_export_dlvsym_2_34, dlvsym@@GLIBC_2.34
-#if defined(__x86_64__)
-.symver hami_export_dlsym_old, dlsym@GLIBC_2.2.5
-.symver hami_export_dlvsym_old, dlvsym@GLIBC_2.2.5
-#else
-.symver hami_export_dlsym_old, dlsym@GLIBC_2.17
-.symver hami_export_dlvsym_old, dlvsym@GLIBC_2.17
-#endif
+EXPORT dlsym, @@GLIBC_2.34, _2_34
+EXPORT dlvsym, @@GLIBC_2.34, _2_34
+EXPORT dlsym, @OLDEST, _old
+EXPORT dlvsym, @OLDEST, _old
 
 .section .note.GNU-stack, "", %progbits

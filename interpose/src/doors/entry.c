@@ -65,8 +65,7 @@ static void entry_replace(const char *symbol, void **function, int version, uint
 
 int32_t hami_get_proc_address(enum hami_hook hook, const char *symbol, void **function, int32_t version,
                               uint64_t flags) {
-    int32_t (*driver)(const char *, void **, int32_t, uint64_t) = hami_driver_function(hook);
-    int32_t status = driver(symbol, function, version, flags);
+    int32_t status = hami_call_get_proc_address(hook, symbol, function, version, flags);
     if (status == CUDA_SUCCESS) {
         entry_replace(symbol, function, version, flags);
     }
@@ -75,8 +74,7 @@ int32_t hami_get_proc_address(enum hami_hook hook, const char *symbol, void **fu
 
 int32_t hami_get_proc_address_v2(enum hami_hook hook, const char *symbol, void **function, int32_t version,
                                  uint64_t flags, void *query) {
-    int32_t (*driver)(const char *, void **, int32_t, uint64_t, void *) = hami_driver_function(hook);
-    int32_t status = driver(symbol, function, version, flags, query);
+    int32_t status = hami_call_get_proc_address_v2(hook, symbol, function, version, flags, query);
     if (status == CUDA_SUCCESS) {
         if (hook == HAMI_cuGetProcAddress_v2_ptsz && flags == 0) {
             flags = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;

@@ -56,7 +56,6 @@ struct hami_named {
 };
 
 HAMI_COLD void *hami_named_function_found(struct hami_named *named, enum hami_library library);
-HAMI_COLD void *hami_named_function_there(const struct hami_named *named);
 HAMI_COLD void hami_nvml_load(void);
 
 static inline void *hami_named_function(struct hami_named *named, enum hami_library library) {
@@ -75,9 +74,9 @@ static inline void *hami_named_function(struct hami_named *named, enum hami_libr
 #define hami_nvml_function(literal)                                                                                    \
     HAMI_NAMED("hami_nvml_names", literal, hami_named_function(&hami_named_here, HAMI_NVML))
 
-/* Loads nothing: NULL in a program that has not called the driver. */
+/* Does not load the driver: NULL in a program that has not called it. */
 #define hami_cuda_function_there(literal)                                                                              \
-    HAMI_NAMED("hami_cuda_names", literal, hami_named_function_there(&hami_named_here))
+    HAMI_NAMED("hami_cuda_names", literal, atomic_load_explicit(&hami_named_here.function, memory_order_acquire))
 
 /* Wrapper of the library's hooked function at this address, or NULL. Loads nothing. */
 void *hami_wrapper_at(const void *address, enum hami_library library);

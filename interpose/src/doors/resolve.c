@@ -31,7 +31,7 @@ static const char *const table_names[HAMI_LIBRARIES][TABLE_NAMES] = {
 static struct {
     _Atomic(void *) handle; /* of the driver in use */
     _Atomic bool looked_up; /* its functions are in `found` */
-    _Atomic bool known;     /* and in hami_driver_functions */
+    _Atomic bool known;     /* its functions are in hami_driver_functions too */
     _Atomic bool missing;   /* it could not be loaded */
 } libraries[HAMI_LIBRARIES];
 
@@ -194,10 +194,6 @@ static void resolve_look_for(enum hami_library library) {
 
 void *hami_named_function_found(struct hami_named *named, enum hami_library library) {
     resolve_look_for(library);
-    return atomic_load_explicit(&named->function, memory_order_acquire);
-}
-
-void *hami_named_function_there(const struct hami_named *named) {
     return atomic_load_explicit(&named->function, memory_order_acquire);
 }
 

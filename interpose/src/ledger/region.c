@@ -97,17 +97,20 @@ void hami_region_refused(struct hami_region_view *view, enum hami_reason reason,
 
 /* ---- record locks ---- */
 
-static bool region_set_lock(const struct hami_region_view *view, int64_t byte, short how) {
-    struct flock lock = {.l_type = how, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1};
+static bool region_fcntl(const struct hami_region_view *view, int64_t byte, int command, struct flock *lock) {
     int file = atomic_load(&view->file);
-    return file >= 0 && fcntl(file, F_SETLK, &lock) == 0;
+    lock->l_start = (off_t)byte;
+    lock->l_len = 1;
+    return file >= 0 && fcntl(file, command, lock) == 0;
+}
+
+static bool region_set_lock(const struct hami_region_view *view, int64_t byte, short how) {
+    return region_fcntl(view, byte, F_SETLK, &(struct flock){.l_type = how});
 }
 
 static bool region_is_locked_by_other(const struct hami_region_view *view, unsigned slot) {
-    struct flock lock = {
-        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(HAMI_LOCK_BASE + slot), .l_len = 1};
-    int file = atomic_load(&view->file);
-    return file >= 0 && fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    struct flock lock = {.l_type = F_WRLCK};
+    return region_fcntl(view, HAMI_LOCK_BASE + slot, F_GETLK, &lock) && lock.l_type != F_UNLCK;
 }
 
 bool hami_region_lock(const struct hami_region_view *view, atomic_flag *threads, int64_t byte, unsigned patience_ms) {

@@ -29,19 +29,24 @@ static uint64_t array_level_bytes(const struct hami_array3d_descriptor *d, unsig
     return hami_product(hami_product(bytes, height == 0 ? 1 : height), depth == 0 ? 1 : depth);
 }
 
-/* Converts the descriptor of any of the four calls to the form with the most fields, that of cuArray3DCreate_v2. */
+/*
+ * Converts the descriptor of any of the four calls to the form with the most fields, that of cuArray3DCreate_v2.
+ * CUDA_ARRAY_DESCRIPTOR ends without depth and flags. The first versions of both structures are of 32-bit words.
+ */
 static struct hami_array3d_descriptor array_described(enum hami_hook hook, const void *wanted) {
-    const struct hami_array_descriptor_v1 *narrow = wanted;
-    const struct hami_array3d_descriptor_v1 *narrow3d = wanted;
-    const struct hami_array_descriptor *flat = wanted;
+    const uint32_t *words = wanted;
+    const struct {
+        size_t width, height;
+        int32_t format;
+        uint32_t channels;
+    } *flat = wanted;
     switch (hook) {
     case HAMI_cuArrayCreate:
-        return (struct hami_array3d_descriptor){narrow->width, narrow->height, 0, narrow->format, narrow->channels, 0};
+        return (struct hami_array3d_descriptor){words[0], words[1], 0, (int32_t)words[2], words[3], 0};
     case HAMI_cuArrayCreate_v2:
         return (struct hami_array3d_descriptor){flat->width, flat->height, 0, flat->format, flat->channels, 0};
     case HAMI_cuArray3DCreate:
-        return (struct hami_array3d_descriptor){narrow3d->width,  narrow3d->height,   narrow3d->depth,
-                                                narrow3d->format, narrow3d->channels, narrow3d->flags};
+        return (struct hami_array3d_descriptor){words[0], words[1], words[2], (int32_t)words[3], words[4], words[5]};
     default:
         return *(const struct hami_array3d_descriptor *)wanted;
     }

@@ -203,7 +203,7 @@ static CUdevice pool_place_named(const struct hami_mem_location *location, int32
                                                          : HAMI_POOL_IN_HOST;
 }
 
-int32_t hami_pool_create(enum hami_hook hook, CUmemoryPool *handle, const struct hami_pool_props *props) {
+int32_t hami_pool_create(enum hami_hook hook, CUmemoryPool *handle, const struct hami_allocation_prop *props) {
     CUresult status = hami_call_pool_create(hook, handle, props);
     if (status == CUDA_SUCCESS && hami_pool_enter(*handle, pool_place_named(&props->location, props->type)) == NULL) {
         (void)hami_call_cuMemPoolDestroy(*handle);

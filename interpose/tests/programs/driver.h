@@ -8,6 +8,19 @@
 
 #include "cuda_abi.h"
 
+/* CUmemPoolProps; the first version of CUDA_ARRAY3D_DESCRIPTOR and of CUDA_ARRAY_DESCRIPTOR */
+struct hami_pool_props {
+    int32_t type, handle_types;
+    struct hami_mem_location location;
+    uint64_t rest[9];
+};
+struct hami_array3d_descriptor_v1 {
+    uint32_t width, height, depth, format, channels, flags;
+};
+struct hami_array_descriptor_v1 {
+    uint32_t width, height, format, channels;
+};
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
