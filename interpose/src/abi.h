@@ -4,9 +4,9 @@
  * It begins with HAMi-core's layout, version 1.2 (struct hami_v1), so that monitors made for HAMi can read it. Behind
  * it, page aligned, lies our own block (struct hami_block), which decides. Integers are little endian; fields that
  * several processes write are C11 atomics. Memory is counted in pages of 4 KiB, of which all devices give multiples.
- * The agent makes the file, always with HAMI_REGION_SIZE bytes (compute_abi.h), by the Python structures that
- * gen/layouts.py writes from these. A library refuses a region of another version, which it meets only if the agent was
- * upgraded below a running container.
+ * The agent makes the file, always of HAMI_REGION_SIZE bytes (compute_abi.h). It uses Python structures that
+ * gen/layouts.py generates from these. A library refuses a region of another version. It meets one only if the agent
+ * was upgraded while the container ran.
  *
  * The ledger. What is in use of a counter is a sum: one word of each process, `held`, and the shares of that counter.
  * ledger.c has the steps. These rules make the sum right at any moment, whoever dies or stops in between:
@@ -46,7 +46,7 @@ enum {
     HAMI_BUILD_BYTES = 48
 };
 
-#define HAMI_PAGES_MAX ((UINT64_C(1) << 35) - 1) /* 128 TiB; a word that says more counts as this */
+#define HAMI_PAGES_MAX ((UINT64_C(1) << 35) - 1) /* 128 TiB; a larger number counts as this */
 
 #define HAMI_V1_MAGIC 19920718
 #define HAMI_V1_SIZE 2008952

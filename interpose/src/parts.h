@@ -17,13 +17,13 @@ struct hami_region_view;
 
 /* One row for each event: the functions to call, first to last. NULL is none. */
 extern const struct hami_parts {
-    /* In the child of a fork: every file forgets what was the parent's. */
+    /* This process is the child of a fork. Every file forgets the parent's state and unlocks its locks. */
     void (*forked[16])(void);
 
     /* Other limits come into force. Told before and after they do. */
     void (*limits_changed[1])(void);
 
-    /* A CUDA context (CUcontext) is about to end. Nothing of ours may be in it when it does. */
+    /* A CUDA context (CUcontext) is about to end. Files destroy the events that they have made in it. */
     void (*context_ending[1])(void *context);
 
     /* A context has ended, and all memory in it is free. `id` as in memory/contexts.h. */
@@ -35,7 +35,7 @@ extern const struct hami_parts {
     /* An allocation from a pool was freed. `pool` as in memory/stream_pool.h. */
     void (*pool_memory_freed[1])(void *pool);
 
-    /* This process is running, though another process may have left its slot marked as suspended. */
+    /* This process runs. If another process has left its slot marked as suspended, the mark is wrong. */
     void (*awake[1])(struct hami_region_view *view);
 
     /* A thread of this process has looked for dead processes. */

@@ -36,9 +36,9 @@ static struct {
 } libraries[HAMI_LIBRARIES];
 
 _Atomic(void *) hami_driver_functions[HAMI_HOOKS];
-static _Atomic(void *) found[HAMI_HOOKS]; /* of a look-up that may still go on */
+static _Atomic(void *) found[HAMI_HOOKS]; /* the same while the look-up goes on */
 
-/* The linker names the ends of a section after it. */
+/* The linker defines __start_NAME and __stop_NAME for each section NAME: here, arrays of struct hami_named. */
 #define ENDS_OF(section)                                                                                               \
     extern struct hami_named __start_##section[] __attribute__((visibility("hidden")));                                \
     extern struct hami_named __stop_##section[] __attribute__((visibility("hidden")));

@@ -34,7 +34,7 @@ unsigned hami_ledger_slots(const struct hami_region *region) {
     return number < 0 || number > HAMI_PROCESSES ? HAMI_PROCESSES : (unsigned)number;
 }
 
-/* A word may say anything: a program can write into the file. */
+/* Bounds a word that was read: a hostile program can write any number into the file. */
 static inline uint64_t ledger_bounded(uint64_t pages) {
     return pages < HAMI_PAGES_MAX ? pages : HAMI_PAGES_MAX;
 }
@@ -118,7 +118,7 @@ static void ledger_note_peak(struct hami_device *device, uint64_t pages) {
     }
 }
 
-/* Sums before it adds: a request that does not fit must not make requests of others fail meanwhile. */
+/* Sums before it adds. If it only added and took back, a request that is too large would make others fail meanwhile. */
 HAMI_HOT bool hami_ledger_reserve(struct hami_region *region, unsigned slot, uint64_t owner, unsigned counter,
                                   uint64_t pages, uint64_t limit) {
     struct hami_block *block = &region->block;
@@ -150,7 +150,7 @@ static uint64_t ledger_owner(enum hami_slot_state state, uint64_t owner) {
 
 bool hami_ledger_claim(struct hami_region *region, unsigned slot, uint64_t expected, uint64_t owner) {
     int32_t number = atomic_load(&region->v1.process_num);
-    /* The number of slots first: a slot beyond it is neither summed nor swept. */
+    /* Raises the number of slots first: a slot beyond it is neither summed nor swept. */
     while (number < (int32_t)slot + 1 &&
            !atomic_compare_exchange_weak(&region->v1.process_num, &number, (int32_t)slot + 1)) {
     }

@@ -1,7 +1,7 @@
 /*
  * Identity and life of processes, from /proc and the kernel; process.h has the rules.
  *
- * This process's owner word and pid namespace are read once: its slot is known by them whatever /proc says later.
+ * This process reads its owner word and pid namespace once. Its slot keeps them, even if /proc is mounted anew later.
  */
 #include "ledger/process.h"
 

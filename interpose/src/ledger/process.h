@@ -1,7 +1,7 @@
 /*
  * Which process is which. A process takes its pid and start time from its own /proc/self/stat, whatever pid namespace
  * that /proc belongs to, and the inode of its pid namespace. No two live processes have all three in common.
- * Called by the rooms that own slots or names of processes.
+ * Called by this room, and by memory/ to identify processes and files.
  */
 #ifndef HAMI_PROCESS_H
 #define HAMI_PROCESS_H
@@ -22,7 +22,7 @@ uint64_t hami_process_self(void);
 /* Inode of the calling process's pid namespace; 0: not known. */
 uint64_t hami_process_namespace(void);
 
-/* A number that differs after exec: the address of the program's stack; 0 = not known. */
+/* The address of the program's stack, which tells a process before exec(2) from the same after it; 0: not known. */
 uint64_t hami_process_image(void);
 
 /*
@@ -42,7 +42,7 @@ static inline int32_t hami_process_pid(uint64_t owner) {
 extern _Atomic(_Atomic uint64_t *) hami_process_mark;
 void hami_process_watch(void);
 
-/* Whether this process is such a child, and has not forgotten its parent's state yet. */
+/* Whether this process is such a child and still has its parent's state. */
 static inline bool hami_process_is_child(void) {
     _Atomic uint64_t *mark = atomic_load_explicit(&hami_process_mark, memory_order_acquire);
     return mark != NULL && !HAMI_LIKELY(atomic_load_explicit(mark, memory_order_relaxed) != 0);

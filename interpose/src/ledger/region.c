@@ -47,7 +47,7 @@ void hami_region_show_less(struct hami_region_view *view, unsigned device, uint6
 HAMI_HOT bool hami_region_charge(struct hami_region_view *view, unsigned device, uint64_t pages, uint64_t limit_pages,
                                  enum hami_column column) {
     if (pages == 0) {
-        return true; /* also above the limit */
+        return true; /* even if the limit is exceeded already */
     }
     if (!hami_ledger_reserve(view->region, view->slot, view->self, device, pages, limit_pages)) {
         return false;
@@ -147,7 +147,7 @@ static int region_open(const char *path) {
     return file;
 }
 
-/* The program may have closed our descriptor and opened another file by its number. */
+/* Whether a descriptor is still the region's: the program may have closed it, and its number be another file's. */
 static bool region_is_file(const struct hami_region_view *view, int file) {
     struct stat found;
     return file >= 0 && fstat(file, &found) == 0 && found.st_dev == view->device && found.st_ino == view->inode;
@@ -171,7 +171,10 @@ void hami_region_relock(struct hami_region_view *view) {
 
 /* ---- slots ---- */
 
-/* A second slot with our owner word is from before an exec, which made the driver free the memory: it is dead. */
+/*
+ * Another slot than ours with our owner word is dead: this process had it before exec(2), which made the driver free
+ * the memory.
+ */
 bool hami_region_owner_lives(const struct hami_region_view *view, unsigned slot, uint64_t owner) {
     const struct hami_slot *found = &view->region->block.slots[slot];
     if (region_is_locked_by_other(view, slot)) {
@@ -235,8 +238,8 @@ static bool region_claim_slot(struct hami_region_view *view, unsigned index, uin
 }
 
 /*
- * With `claiming`. True if a dead process was found. If another process claims its slot first, the slot is no longer
- * counted either.
+ * Frees the slots of dead processes. The caller holds `claiming`. True if there was one; also if another process was
+ * first to claim its slot, since the slot then counts no longer.
  */
 static bool region_sweep(struct hami_region_view *view) {
     bool found = false;
@@ -264,7 +267,7 @@ bool hami_region_sweep(struct hami_region_view *view) {
     return found;
 }
 
-/* One process sweeps for all: many processes that each look at all others would take long. */
+/* One process sweeps for all: 100 processes that each look at 99 others would read /proc 9,900 times. */
 void hami_region_sweep_in_turn(struct hami_region_view *view) {
     enum { SWEEP_EVERY_MS = 250 };
     struct hami_block *block = &view->region->block;
@@ -318,7 +321,7 @@ void hami_region_after_fork(struct hami_region_view *view) {
 
 /* ---- mapping ---- */
 
-/* What both blocks of the region begin with: a library that has another layout has another head. */
+/* Both blocks of the region begin with this head. It differs in a library of another layout. */
 struct region_head {
     uint64_t magic;
     uint32_t version, size, header_size, device_size, part_size;
@@ -344,7 +347,7 @@ void hami_region_show_limit(struct hami_region *region, unsigned index, const st
     atomic_store(&region->block.devices[index].cores, limit->cores);
 }
 
-/* `initialized` is stored last: a reader that finds it finds the rest. */
+/* Stores `initialized` last, so that a reader that finds it set finds all other fields set too. */
 void hami_region_format(struct hami_region *region, const struct hami_limits *limits) {
     region->v1.major = 1;
     region->v1.minor = 2;
@@ -379,7 +382,7 @@ static struct hami_region *region_map(int fd, int flags) {
     return at == MAP_FAILED ? NULL : at;
 }
 
-/* Makes the file complete under a name of its own and links it to `path`. If two processes do so, the first wins. */
+/* Makes a complete file under a temporary name, then links it to `path`. If two processes do so, the first wins. */
 static void region_create_file(const char *path, const struct hami_limits *limits) {
     char name[4096 + 32];
     int length = snprintf(name, sizeof name, "%s.%016llx", path, (unsigned long long)hami_process_self());

@@ -47,7 +47,8 @@ static int64_t state_now_ms(void) {
 
 /* ---- forks ---- */
 
-/* A start or a look that another thread of the parent had begun is begun again. */
+/* Another thread of the parent may have been starting, or reading the file. The child has no such thread: it begins
+ * again. */
 void hami_state_after_fork(void) {
     atomic_store(&state.progress, state.progress == STARTED ? STARTED : FRESH);
     atomic_flag_clear(&state.reloading);
@@ -61,7 +62,8 @@ static void state_tell_forked(void) {
     HAMI_TELL(forked);
 }
 
-/* Before there is anything that a child must not keep. Two threads may both set the handler, which is harmless. */
+/* Comes before the start, since a child must not keep what that makes. Two threads may both set the handler: that does
+ * no harm. */
 static void state_watch_forks(void) {
     if (!atomic_load(&state.has_fork_handler) && pthread_atfork(NULL, NULL, state_tell_forked) == 0) {
         atomic_store(&state.has_fork_handler, true);
@@ -71,7 +73,7 @@ static void state_watch_forks(void) {
 
 /* ---- limits and region ---- */
 
-/* The file's time is taken before its content: a change in between is found by the next look. */
+/* Takes the file's time before its content. If the file changes in between, the next look finds another time. */
 static void state_read_limits(struct hami_limits *limits) {
     struct stat found;
     if (state.source.file && stat(state.source.limits_path, &found) == 0) {
@@ -96,7 +98,8 @@ static void state_publish(const struct hami_limits *limits) {
     atomic_store(&region->block.generation, limits->generation);
 }
 
-/* Tried at every look until it succeeds: the agent may replace a bad file, and a later mode may need a region. */
+/* Called at every look until it succeeds. The agent may replace a bad region, or change the mode to one that needs it.
+ */
 static void state_attach_region(const struct hami_limits *limits) {
     hami_spin_lock(&state.claiming);
     if (limits->mode != HAMI_MODE_OFF && !atomic_load(&state.mapped) &&
@@ -155,7 +158,7 @@ static void state_deny_memory(struct hami_limits *limits, const struct hami_limi
     limits->mode = HAMI_MODE_ENFORCE;
 }
 
-/* Tells of the change before and after: a thread may learn something by the old limits while they are replaced. */
+/* Tells of the change before and after it: in between, a thread may still store what it derived from the old limits. */
 static void state_replace_limits(const struct hami_limits *before) {
     struct hami_limits *next = &state.generations[(before - state.generations + 1) % GENERATIONS];
     memcpy(next, &state.read, sizeof *next);
@@ -166,7 +169,7 @@ static void state_replace_limits(const struct hami_limits *before) {
     HAMI_TELL(limits_changed);
 }
 
-/* Equal limits take no new place: a denied process may read the file very often. */
+/* Reads the file. Limits equal to those in force do not use up a generation: a denied process reads very often. */
 static bool state_read_again(void) {
     const struct hami_limits *before = atomic_load(&hami_state_limits_now);
     state_read_limits(&state.read);
@@ -191,7 +194,7 @@ bool hami_state_reload(void) {
     return changed;
 }
 
-/* One of the threads that find the look due takes it. */
+/* Several threads may find that a look is due. The one that moves the time on does it. */
 HAMI_COLD static const struct hami_limits *state_look(int64_t now_ms, int64_t due_ms) {
     if (atomic_compare_exchange_strong(&state.next_look_ms, &due_ms, now_ms + LOOK_EVERY_MS)) {
         HAMI_UNCANCELLED;
@@ -209,7 +212,7 @@ HAMI_COLD static const struct hami_limits *state_look(int64_t now_ms, int64_t du
 
 HAMI_HOT const struct hami_limits *hami_state_limits(void) {
     if (hami_process_is_child()) {
-        state_tell_forked(); /* made without fork handlers */
+        state_tell_forked(); /* by clone(2) or _Fork(3), which run no fork handlers */
     }
     const struct hami_limits *limits = hami_state_known_limits();
     int64_t now_ms = state_now_ms();

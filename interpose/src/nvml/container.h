@@ -24,7 +24,10 @@ struct hami_container hami_container_of(nvmlDevice device);
 /* Frees the slots of dead processes and learns how the driver names processes on this device. */
 void hami_container_find_pids(struct hami_container *container, nvmlDevice device);
 
-/* The pid that a process of the container has inside, or that the driver calls it by, given the other; 0: unknown. */
+/*
+ * Translates a pid of a process of the container. HAMI_PID_INSIDE: from the driver's pid to the one inside.
+ * HAMI_PID_OF_DRIVER: the other way. 0: no process of the container is known by this pid.
+ */
 enum hami_pid_of { HAMI_PID_INSIDE, HAMI_PID_OF_DRIVER };
 uint32_t hami_container_pid(const struct hami_container *container, uint32_t pid, enum hami_pid_of of);
 
@@ -35,8 +38,8 @@ uint32_t hami_container_pid(const struct hami_container *container, uint32_t pid
 nvmlReturn hami_container_fit(uint32_t *count, uint32_t found, bool has_list);
 
 /*
- * What the driver says of a versioned structure of which only the first `head` bytes are filled: its errors come before
- * ours. A version that the driver knows and we do not (`known` false) is refused, since we could not filter the answer.
+ * Asks the driver with a versioned structure of which only the first `head` bytes are filled, to learn its errors: they
+ * come before ours. Refuses a version that the driver knows and we do not (`known` false): we could not filter it.
  */
 nvmlReturn hami_container_ask_empty(enum hami_hook hook, nvmlDevice device, const void *asked, size_t head, bool known);
 

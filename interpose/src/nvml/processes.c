@@ -19,7 +19,7 @@ static uint32_t processes_instance(const struct hami_listed_device *device, nvml
     return mig && get(device->handle, &id) == NVML_SUCCESS ? id : WHOLE_CARD;
 }
 
-/* Appends the processes on a device to the `found` that `users` has, up to HAMI_PROCESSES. Returns how many it has. */
+/* Appends the processes on a device to the first `found` of `users`. Returns how many there are then. */
 static uint32_t processes_add(const struct hami_region_view *view, const struct hami_listed_device *device,
                               struct nvml_process *users, uint32_t found) {
     uint32_t gpu_instance = processes_instance(device, hami_call_nvmlDeviceGetGpuInstanceId);
@@ -53,8 +53,8 @@ static uint32_t processes_find(const struct hami_container *container, nvmlDevic
 }
 
 /*
- * Fills a caller's list. Every version of NVML's entry is the beginning of struct nvml_process, or has zeros behind it.
- * Lists of other kinds than compute are empty.
+ * Fills a caller's list; other lists than those of compute processes are empty. An entry of NVML's has the first fields
+ * of struct nvml_process, or all of them and further ones, which get zeros.
  */
 static nvmlReturn processes_fill(const struct hami_container *container, nvmlDevice device, bool compute,
                                  uint32_t *count, void *list, size_t entry_bytes) {

@@ -1,6 +1,6 @@
 /*
  * How much memory a device has, for programs that ask CUDA or NVML: the container's slice of it. Called through the
- * generated wrappers, which fill the driver's answer in first.
+ * generated wrappers. Each function gets the driver's answer first and then changes it.
  *
  * The slice is the limit in force and what all processes of the container use. Where the administrator scales memory,
  * the part of the limit in host memory is added to both.
@@ -18,8 +18,7 @@ struct slice {
     uint64_t host_limit, host_used;
 };
 
-/* Where limits could not be read all is denied: an empty slice. A divided card is made up of the slices of its parts.
- */
+/* For a device that the limits do not list. If limits could not be read, every device shows an empty slice. */
 HAMI_COLD static struct slice slice_not_listed(const struct hami_limits *limits, int device) {
     bool denied = limits->mode == HAMI_MODE_ENFORCE && limits->denied != HAMI_REASON_NONE;
     return (struct slice){.known = denied && device != HAMI_DEVICE_DIVIDED};
