@@ -43,6 +43,11 @@ int32_t hami_call_cuCtxPushCurrent_v2(void *ctx) {
     return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(ctx);
 }
 
+int32_t hami_call_cuCtxSetCurrent(void *ctx) {
+    int32_t (*driver)(void *) = hami_cuda_function("cuCtxSetCurrent");
+    return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(ctx);
+}
+
 int32_t hami_call_cuDestroyExternalMemory(void *extMem) {
     int32_t (*driver)(void *) = hami_driver_function(HAMI_cuDestroyExternalMemory);
     return driver(extMem);
@@ -111,6 +116,31 @@ int32_t hami_call_cuDevicePrimaryCtxRetain(void **pctx, int32_t dev) {
 int32_t hami_call_cuDeviceSetMemPool(int32_t dev, void *pool) {
     int32_t (*driver)(int32_t, void *) = hami_cuda_function("cuDeviceSetMemPool");
     return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(dev, pool);
+}
+
+int32_t hami_call_cuEventCreate(void *phEvent, uint32_t Flags) {
+    int32_t (*driver)(void *, uint32_t) = hami_cuda_function("cuEventCreate");
+    return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(phEvent, Flags);
+}
+
+int32_t hami_call_cuEventDestroy_v2(void *hEvent) {
+    int32_t (*driver)(void *) = hami_cuda_function("cuEventDestroy_v2");
+    return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(hEvent);
+}
+
+int32_t hami_call_cuEventElapsedTime(void *pMilliseconds, void *hStart, void *hEnd) {
+    int32_t (*driver)(void *, void *, void *) = hami_cuda_function("cuEventElapsedTime");
+    return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(pMilliseconds, hStart, hEnd);
+}
+
+int32_t hami_call_cuEventQuery(void *hEvent) {
+    int32_t (*driver)(void *) = hami_cuda_function("cuEventQuery");
+    return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(hEvent);
+}
+
+int32_t hami_call_cuEventRecord(void *hEvent, void *hStream) {
+    int32_t (*driver)(void *, void *) = hami_cuda_function("cuEventRecord");
+    return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(hEvent, hStream);
 }
 
 int32_t hami_call_cuFuncGetModule(void **hmod, void *hfunc) {
@@ -261,6 +291,11 @@ int32_t hami_call_cuStreamGetDevice(void *hStream, void *device) {
 int32_t hami_call_cuStreamIsCapturing(void *hStream, void *captureStatus) {
     int32_t (*driver)(void *, void *) = hami_cuda_function("cuStreamIsCapturing");
     return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(hStream, captureStatus);
+}
+
+int32_t hami_call_cuStreamQuery(void *hStream) {
+    int32_t (*driver)(void *) = hami_cuda_function("cuStreamQuery");
+    return driver == NULL ? CUDA_ERROR_NOT_SUPPORTED : driver(hStream);
 }
 
 int32_t hami_call_cuThreadExchangeStreamCaptureMode(void *mode) {

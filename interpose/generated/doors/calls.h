@@ -16,6 +16,7 @@ int32_t hami_call_cuCtxGetDevice(void *device);
 int32_t hami_call_cuCtxGetLimit(size_t *pvalue, int32_t limit);
 int32_t hami_call_cuCtxPopCurrent_v2(void **pctx);
 int32_t hami_call_cuCtxPushCurrent_v2(void *ctx);
+int32_t hami_call_cuCtxSetCurrent(void *ctx);
 int32_t hami_call_cuDestroyExternalMemory(void *extMem);
 int32_t hami_call_cuDeviceGetAttribute(void *pi, int32_t attrib, int32_t dev);
 int32_t hami_call_cuDeviceGetCount(void *count);
@@ -30,6 +31,11 @@ int32_t hami_call_cuDevicePrimaryCtxGetState(int32_t dev, uint32_t *flags, void 
 int32_t hami_call_cuDevicePrimaryCtxRelease_v2(int32_t dev);
 int32_t hami_call_cuDevicePrimaryCtxRetain(void **pctx, int32_t dev);
 int32_t hami_call_cuDeviceSetMemPool(int32_t dev, void *pool);
+int32_t hami_call_cuEventCreate(void *phEvent, uint32_t Flags);
+int32_t hami_call_cuEventDestroy_v2(void *hEvent);
+int32_t hami_call_cuEventElapsedTime(void *pMilliseconds, void *hStart, void *hEnd);
+int32_t hami_call_cuEventQuery(void *hEvent);
+int32_t hami_call_cuEventRecord(void *hEvent, void *hStream);
 int32_t hami_call_cuFuncGetModule(void **hmod, void *hfunc);
 int32_t hami_call_cuGraphChildGraphNodeGetGraph(void *hNode, void **phGraph);
 int32_t hami_call_cuGraphExecDestroy(void *hGraphExec);
@@ -60,6 +66,7 @@ int32_t hami_call_cuPointerGetAttribute(void *data, int32_t attribute, uint64_t 
 int32_t hami_call_cuStreamGetCtx(void *hStream, void **pctx);
 int32_t hami_call_cuStreamGetDevice(void *hStream, void *device);
 int32_t hami_call_cuStreamIsCapturing(void *hStream, void *captureStatus);
+int32_t hami_call_cuStreamQuery(void *hStream);
 int32_t hami_call_cuThreadExchangeStreamCaptureMode(void *mode);
 int32_t hami_call_nvmlDeviceGetComputeInstanceId(void *device, uint32_t *id);
 int32_t hami_call_nvmlDeviceGetComputeRunningProcesses_v3(void *device, uint32_t *infoCount, struct nvml_process *infos);

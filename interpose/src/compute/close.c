@@ -1,8 +1,6 @@
-/* Implements close.h. */
-#include "compute/close.h"
+/* Implements its part of charging.h. */
+#include "compute/charging.h"
 
-#include "compute/alarm.h"
-#include "compute/collect.h"
 #include "compute/cost.h"
 #include "compute/tuning.h"
 #include "compute/wait.h"
@@ -17,12 +15,12 @@ static bool close_record(struct stream_account *a, CUstream stream, struct timin
     }
     /* While a stream is captured, asking for another one's state may spoil the capture. */
     bool may_ask = atomic_load(&event_captures) == 0;
-    CUresult state = may_ask ? event_driver.stream_query(stream) : CUDA_ERROR_INVALID_VALUE;
+    CUresult state = may_ask ? hami_call_cuStreamQuery(stream) : CUDA_ERROR_INVALID_VALUE;
     event.late = state == CUDA_SUCCESS;
     event.busy = state == CUDA_ERROR_NOT_READY;
     event.recorded = compute_now();
     event.charged_after = balance_charged_after(d, event.recorded);
-    if (event_driver.record(event.handle, stream) != CUDA_SUCCESS) {
+    if (hami_call_cuEventRecord(event.handle, stream) != CUDA_SUCCESS) {
         event_give_back(a->context, event.handle);
         return false;
     }
@@ -34,7 +32,7 @@ static bool close_record(struct stream_account *a, CUstream stream, struct timin
         collect_events();
     }
     if (a->count > 0 && !collect_can_wait(d, event.recorded)) {
-        alarm_no_later_than(collect_first_look(a));
+        compute_look_by(collect_first_look(a));
     }
     return true;
 }
@@ -83,11 +81,10 @@ static CUcontext close_current_context(void) {
 
 /* Events are made in the current context, so it is changed meanwhile. */
 static void close_in_context(struct stream_account *a, CUcontext current) {
-    bool changed =
-        a->context != current && event_driver_is_usable() && event_driver.set_context(a->context) == CUDA_SUCCESS;
+    bool changed = a->context != current && hami_call_cuCtxSetCurrent(a->context) == CUDA_SUCCESS;
     close_grant(a, false);
     if (changed) {
-        (void)event_driver.set_context(current);
+        (void)hami_call_cuCtxSetCurrent(current);
     }
 }
 
@@ -113,7 +110,7 @@ void close_quiet(uint64_t now) {
             a->used_at = now;
             store_relaxed(&a->device->shared->last_grant_at, now);
         }
-        if (now - a->used_at >= QUIET_AFTER_NS && event_driver.set_context(a->context) == CUDA_SUCCESS) {
+        if (now - a->used_at >= QUIET_AFTER_NS && hami_call_cuCtxSetCurrent(a->context) == CUDA_SUCCESS) {
             close_grant(a, false);
         }
     }
@@ -123,7 +120,7 @@ void close_hurry(const struct limited_device *d) {
     for (unsigned i = 0; i < stream_count; i++) {
         const struct stream_account *a = &stream_accounts[i];
         if (a->device == d && a->count > 0) {
-            alarm_no_later_than(collect_first_look(a));
+            compute_look_by(collect_first_look(a));
         }
     }
 }
@@ -149,7 +146,7 @@ static void close_with_context(struct stream_account *a) {
 }
 
 void close_ended(CUcontext context, CUstream stream) {
-    bool named = stream != STREAM_LEGACY && stream != STREAM_PER_THREAD && stream != NULL;
+    bool named = stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD && stream != NULL;
     for (unsigned i = 0; i < stream_count; i++) {
         struct stream_account *a = &stream_accounts[i];
         if (a->device == NULL) {

@@ -1,9 +1,7 @@
-/* Implements collect.h. */
-#include "compute/collect.h"
+/* Implements its part of charging.h. */
+#include "compute/charging.h"
 
 #include "compute/cost.h"
-#include "compute/device_clock.h"
-#include "compute/span.h"
 #include "compute/tuning.h"
 #include "compute/turn.h"
 #include "compute/wait.h"
@@ -32,7 +30,7 @@ static unsigned collect_completed(struct completed found[COLLECTED_MOST], bool *
         while (a->device != NULL && a->count > 0 && count < COLLECTED_MOST) {
             struct timing_event event = a->events[a->first];
             uint64_t asked = compute_now();
-            CUresult status = event_driver.query(event.handle);
+            CUresult status = hami_call_cuEventQuery(event.handle);
             if (status == CUDA_ERROR_NOT_READY) {
                 a->events[a->first].incomplete_at = asked;
                 break;
@@ -44,7 +42,7 @@ static unsigned collect_completed(struct completed found[COLLECTED_MOST], bool *
                 *failed = true;
                 continue;
             }
-            uint64_t end = clock_time_of(a->context, event.handle, later(event.incomplete_at, event.recorded));
+            uint64_t end = event_time(a->context, event.handle, later(event.incomplete_at, event.recorded));
             found[count++] = (struct completed){a, event, end};
         }
     }
@@ -122,7 +120,7 @@ void collect_if_due(struct limited_device *d, uint64_t now) {
         const struct stream_account *a = &stream_accounts[i];
         due = a->device == d && a->count > 0 && now >= collect_expected_end(a);
     }
-    if (due && event_driver_is_usable()) {
+    if (due) {
         collect_events();
     }
     compute_unlock();
@@ -146,7 +144,7 @@ static uint64_t collect_next_look_at(const struct stream_account *a, uint64_t no
     }
     uint64_t overdue = now > look ? (now - look) / 4 : 0;
     uint64_t soon = now + earlier(later(overdue, LOOK_EVERY_LEAST_NS), LOOK_EVERY_MOST_NS);
-    uint64_t step = clock_look_step(a->context, now, &look);
+    uint64_t step = event_look_step(a->context, now, &look);
     if (step != 0) {
         soon = now + step;
     } else if (can_wait) {

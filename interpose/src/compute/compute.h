@@ -5,7 +5,7 @@
 #ifndef HAMI_COMPUTE_H
 #define HAMI_COMPUTE_H
 
-#include "compute/close.h"
+#include "compute/charging.h"
 
 /* A context is about to end: no event of ours may be in it then. */
 void hami_compute_context_ending(CUcontext context);
@@ -36,7 +36,7 @@ int32_t hami_launch_end(struct hami_pass *p, int32_t status);
 uint64_t hami_wait_begin(void);
 /* The name of a stream that was passed to a function without _ptsz. */
 static inline CUstream hami_stream_name(CUstream stream) {
-    return stream == NULL ? STREAM_LEGACY : stream;
+    return stream == NULL ? CU_STREAM_LEGACY : stream;
 }
 void hami_stream_ending(CUstream stream);
 

@@ -82,8 +82,8 @@ CUevent cost_sample_begin(CUcontext context, CUstream stream, uint64_t key) {
     if (event == NULL) {
         return NULL;
     }
-    bool idle = event_driver.stream_query(stream) == CUDA_SUCCESS;
-    struct sample *s = event_driver.record(event, stream) == CUDA_SUCCESS ? cost_sample_of(NULL) : NULL;
+    bool idle = hami_call_cuStreamQuery(stream) == CUDA_SUCCESS;
+    struct sample *s = hami_call_cuEventRecord(event, stream) == CUDA_SUCCESS ? cost_sample_of(NULL) : NULL;
     if (s == NULL) {
         event_give_back(context, event);
         return NULL;
@@ -95,7 +95,7 @@ CUevent cost_sample_begin(CUcontext context, CUstream stream, uint64_t key) {
 void cost_sample_end(CUstream stream, CUevent before) {
     struct sample *s = before == NULL ? NULL : cost_sample_of(before);
     CUevent after = s == NULL ? NULL : event_take(s->context);
-    if (after == NULL || event_driver.record(after, stream) != CUDA_SUCCESS) {
+    if (after == NULL || hami_call_cuEventRecord(after, stream) != CUDA_SUCCESS) {
         cost_sample_drop(before);
     } else {
         s->after = after;
@@ -114,10 +114,10 @@ void cost_learn_samples(void) {
     for (unsigned i = 0; i < SAMPLES; i++) {
         struct sample *s = &samples[i];
         float ms = 0;
-        if (s->after == NULL || event_driver.query(s->after) == CUDA_ERROR_NOT_READY) {
+        if (s->after == NULL || hami_call_cuEventQuery(s->after) == CUDA_ERROR_NOT_READY) {
             continue;
         }
-        if (event_driver.elapsed(&ms, s->before, s->after) == CUDA_SUCCESS) {
+        if (hami_call_cuEventElapsedTime(&ms, s->before, s->after) == CUDA_SUCCESS) {
             cost_learn(s, ms > 0 ? (double)ms * 1e6 : SHORTEST_NS);
         }
         event_give_back(s->context, s->before);

@@ -6,7 +6,7 @@
 #ifndef HAMI_COMPUTE_COST_H
 #define HAMI_COMPUTE_COST_H
 
-#include "compute/event_pool.h"
+#include "compute/event.h"
 
 struct cost {
     uint64_t key;

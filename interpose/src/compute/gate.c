@@ -1,12 +1,9 @@
 /* Implements gate.h. */
 #include "compute/gate.h"
 
-#include "compute/alarm.h"
-#include "compute/close.h"
-#include "compute/collect.h"
-#include "compute/helper.h"
+#include "compute/charging.h"
 #include "compute/tuning.h"
-#include "compute/turn_yield.h"
+#include "compute/turn.h"
 #include "compute/wait.h"
 #include "fault.h"
 #include "ledger/region.h"
@@ -214,7 +211,7 @@ static void gate_wait_for_balance(struct gate_wait *w, const struct snapshot *s)
     w->waited_for_balance = true;
     compute_lock();
     close_all(d);
-    alarm_no_later_than(yield_turn(d));
+    compute_look_by(yield_turn(d));
     helper_wake();
     compute_unlock();
     int64_t missing = gate_balance_wanted(d, s) * 100 / balance_share(d) - balance_arrears(d, s);
@@ -275,7 +272,7 @@ static bool gate_give_turn_on(struct gate_wait *w, const struct snapshot *s) {
     gate_begin_wait(w, s->now);
     compute_lock();
     uint64_t due = yield_turn(d);
-    alarm_no_later_than(due);
+    compute_look_by(due);
     helper_wake();
     compute_unlock();
     if (due == UINT64_MAX) {

@@ -1,10 +1,7 @@
-/* Implements helper.h. */
-#include "compute/helper.h"
+/* Implements its part of charging.h. */
+#include "compute/charging.h"
 
-#include "compute/alarm.h"
-#include "compute/close.h"
-#include "compute/collect.h"
-#include "compute/turn_yield.h"
+#include "compute/turn.h"
 #include "compute/wait.h"
 #include "doors/calls.h"
 
@@ -15,12 +12,10 @@ enum { STACK_BYTES = 256 * 1024, IDLE_WAIT_NS = 1000000000, CAPTURE_MODE_RELAXED
 
 /* Looks at everything once. Returns when the next look is due. */
 static uint64_t helper_look(void) {
-    uint64_t now = compute_now(), due = UINT64_MAX;
-    if (event_driver_is_usable()) {
-        collect_events();
-        close_quiet(now);
-        due = collect_next_look(now);
-    }
+    uint64_t now = compute_now();
+    collect_events();
+    close_quiet(now);
+    uint64_t due = collect_next_look(now);
     for (unsigned i = 0; i < HAMI_DEVICES; i++) {
         struct limited_device *d = limited_device_at(i);
         if (d != NULL) {
@@ -36,16 +31,15 @@ static void *helper_run(void *data) {
     int mode = CAPTURE_MODE_RELAXED;
     (void)hami_call_cuThreadExchangeStreamCaptureMode(&mode);
     for (;;) {
-        uint32_t asked = atomic_load(&alarm_of_helper.asked);
+        uint32_t asked = atomic_load(&compute_alarm.asked);
         compute_lock();
-        uint64_t due = alarm_of_helper.next = helper_look();
-        atomic_store(&alarm_of_helper.idle, due == UINT64_MAX);
+        uint64_t due = compute_alarm.next = helper_look();
         compute_unlock();
         uint64_t now = compute_now();
         if (due == UINT64_MAX) {
-            compute_wait_private(&alarm_of_helper.asked, asked, IDLE_WAIT_NS);
+            compute_wait_private(&compute_alarm.asked, asked, IDLE_WAIT_NS);
         } else if (due > now) {
-            compute_wait_private(&alarm_of_helper.asked, asked, due - now);
+            compute_wait_private(&compute_alarm.asked, asked, due - now);
         }
     }
     return data;
@@ -64,15 +58,16 @@ static void helper_start(void) {
     (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    alarm_of_helper.running = pthread_create(&thread, &attributes, helper_run, NULL) == 0;
+    compute_alarm.running = pthread_create(&thread, &attributes, helper_run, NULL) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attributes);
 }
 
 void helper_wake(void) {
-    if (!alarm_of_helper.running) {
+    if (!compute_alarm.running) {
         helper_start();
-    } else if (atomic_exchange(&alarm_of_helper.idle, false)) {
-        alarm_ring();
+    } else if (compute_alarm.next == UINT64_MAX) {
+        compute_alarm.next = 0;
+        compute_ring();
     }
 }

@@ -5,13 +5,11 @@
  *
  * Each thread remembers streams and costs, so that most launches neither take a lock nor write shared memory.
  */
-#include "compute/launch.h"
+#include "compute/gate.h"
 
-#include "compute/close.h"
+#include "compute/charging.h"
 #include "compute/compute.h"
 #include "compute/cost.h"
-#include "compute/gate.h"
-#include "compute/helper.h"
 #include "compute/suspend.h"
 #include "compute/tuning.h"
 #include "compute/turn.h"
@@ -78,7 +76,7 @@ static uint64_t launch_key(const void *function, uint64_t grid, uint64_t block) 
 }
 
 static struct launch launch_of(const void *function, uint64_t grid, uint64_t block, CUstream stream, bool per_thread) {
-    CUstream real = stream != NULL ? stream : per_thread ? STREAM_PER_THREAD : STREAM_LEGACY;
+    CUstream real = stream != NULL ? stream : per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
     return (struct launch){launch_key(function, grid, block), real};
 }
 
@@ -196,7 +194,7 @@ static inline __attribute__((always_inline)) bool launch_spend(const struct laun
 
 /* Each context has default streams of its own under the same handles. Handles of other streams are unique. */
 static inline bool launch_stream_is_ambiguous(CUstream stream) {
-    return (stream == STREAM_LEGACY || stream == STREAM_PER_THREAD) && !hami_context_only_one();
+    return (stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD) && !hami_context_only_one();
 }
 
 static bool launch_was_granted(const struct launch *l) {

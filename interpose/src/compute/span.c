@@ -1,11 +1,11 @@
 /*
- * Charges the work before a completed timing event (span.h).
+ * Charges the work before a completed timing event (charging.h).
  *
  * The normal charge is the span from the end of the line of spans, or from the launch of the oldest work under way if
  * that is later, to the event's time. If the device may have been idle meanwhile, the estimate is charged instead, less
  * what of it ran in time that other spans charge: ADR 10, ADR 11.
  */
-#include "compute/span.h"
+#include "compute/charging.h"
 
 #include "compute/turn.h"
 #include "compute/wait.h"

@@ -1,7 +1,6 @@
 /* Implements stream.h. */
 #include "compute/stream.h"
 
-#include "compute/device_clock.h"
 #include "compute/tuning.h"
 #include "compute/turn.h"
 #include "compute/wait.h"
@@ -25,7 +24,7 @@ static int stream_thread_number(void) {
 
 bool stream_is(const struct stream_account *a, CUcontext context, CUstream stream) {
     return load_relaxed(&a->stream) == stream && load_relaxed(&a->context) == context &&
-           (stream != STREAM_PER_THREAD || load_relaxed(&a->thread) == stream_thread_number());
+           (stream != CU_STREAM_PER_THREAD || load_relaxed(&a->thread) == stream_thread_number());
 }
 
 static bool stream_is_idle(const struct stream_account *a) {
@@ -62,7 +61,7 @@ struct stream_account *stream_account_of(struct limited_device *d, CUcontext con
     if (a != NULL) {
         a->device = d;
         a->context = context;
-        a->thread = stream == STREAM_PER_THREAD ? stream_thread_number() : 0;
+        a->thread = stream == CU_STREAM_PER_THREAD ? stream_thread_number() : 0;
         atomic_store(&a->left, 0);
         atomic_store(&a->turn, 0);
         a->granted = a->seen = a->used = a->aside = 0;
@@ -158,8 +157,8 @@ void stream_charge_estimate(struct limited_device *d, int64_t estimate) {
 }
 
 bool stream_can_record(const struct stream_account *a, CUstream stream) {
-    bool other_thread = stream == STREAM_PER_THREAD && a->thread != stream_thread_number();
-    return stream != NULL && !other_thread && a->count < STREAM_EVENTS && event_driver_is_usable() &&
+    bool other_thread = stream == CU_STREAM_PER_THREAD && a->thread != stream_thread_number();
+    return stream != NULL && !other_thread && a->count < STREAM_EVENTS &&
            !(load_relaxed(&event_captures) > 0 && event_stream_is_captured(stream));
 }
 
@@ -167,7 +166,7 @@ void stream_compare_clocks(const struct stream_account *a) {
     CUstream stream = atomic_load(&a->stream);
     /* While another stream is captured, asking for this one's state may spoil the capture. */
     if (stream_can_record(a, stream) && load_relaxed(&event_captures) == 0) {
-        clock_compare_when_idle(a->context, stream);
+        event_compare_clocks(a->context, stream);
     }
 }
 

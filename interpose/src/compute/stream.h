@@ -9,13 +9,10 @@
 #define HAMI_COMPUTE_STREAM_H
 
 #include "compute/balance.h"
-#include "compute/event_pool.h"
+#include "compute/event.h"
 
 enum { STREAMS = 256, STREAM_EVENTS = 16 };
 enum { QUIET_AFTER_NS = 1500000 }; /* a stream's grant that nobody used for so long is closed */
-
-#define STREAM_LEGACY ((CUstream)1)
-#define STREAM_PER_THREAD ((CUstream)2)
 
 struct timing_event {
     CUevent handle;

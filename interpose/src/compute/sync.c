@@ -3,12 +3,10 @@
  *
  * Grants are closed before the program waits for its work, so that timing events tell when the work ended.
  */
-#include "compute/alarm.h"
-#include "compute/close.h"
+#include "compute/charging.h"
 #include "compute/compute.h"
 #include "compute/cost.h"
-#include "compute/helper.h"
-#include "compute/launch.h"
+#include "compute/gate.h"
 #include "compute/wait.h"
 #include "memory/stream_pool.h"
 #include "threads.h"
@@ -59,7 +57,6 @@ void hami_compute_after_fork(void) {
     streams_after_fork();
     events_after_fork();
     cost_after_fork();
-    alarm_after_fork();
 }
 
 /* ---- capture: while any stream is captured, launches ask whether theirs is ---- */

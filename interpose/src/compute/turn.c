@@ -22,19 +22,15 @@ enum {
 
 /* ---- reading the page ---- */
 
-static unsigned turn_holder_of(uint64_t word) {
+unsigned turn_holder(uint64_t word) {
     return (unsigned)(word & ((1 << HOLDER_BITS) - 1));
-}
-
-unsigned turn_holder(const struct hami_turn_page *seen) {
-    return turn_holder_of(seen->turn);
 }
 
 /* Tells the container what this process saw of the word, unless another process saw a later one. True: now ours. */
 static bool turn_publish(struct limited_device *d, uint64_t known, uint64_t seen, uint64_t now) {
-    unsigned self = atomic_load(&d->turn_slot) + 1, before = turn_holder_of(known);
+    unsigned self = atomic_load(&d->turn_slot) + 1, before = turn_holder(known);
     bool ours = seen != known && atomic_compare_exchange_strong(&d->shared->turn, &known, seen) && before != self &&
-                turn_holder_of(seen) == self;
+                turn_holder(seen) == self;
     if (ours) {
         atomic_store(&d->shared->turn_since, now);
     }
@@ -92,11 +88,11 @@ bool turn_has_slot(struct limited_device *d, const struct hami_turn_page *seen) 
 }
 
 bool turn_is_ours_on(struct limited_device *d, const struct hami_turn_page *seen) {
-    return turn_holder(seen) == atomic_load(&d->turn_slot) + 1 && turn_has_slot(d, seen);
+    return turn_holder(seen->turn) == atomic_load(&d->turn_slot) + 1 && turn_has_slot(d, seen);
 }
 
 bool turn_is_ours(const struct limited_device *d) {
-    return turn_holder_of(atomic_load(&d->shared->turn)) == atomic_load(&d->turn_slot) + 1;
+    return turn_holder(atomic_load(&d->shared->turn)) == atomic_load(&d->turn_slot) + 1;
 }
 
 /* A time from the page may be anything, also in the future. */
@@ -105,7 +101,7 @@ static bool turn_is_within(uint64_t at, uint64_t now, uint64_t ns) {
 }
 
 static bool turn_slot_is_silent(const struct hami_turn_page *seen, unsigned slot, uint64_t now) {
-    bool just_got_it = turn_holder(seen) == slot + 1 && turn_is_within(seen->since, now, HOLDER_SILENT_AFTER_NS);
+    bool just_got_it = turn_holder(seen->turn) == slot + 1 && turn_is_within(seen->since, now, HOLDER_SILENT_AFTER_NS);
     return !just_got_it && !turn_is_within(seen->slots[slot].life.beat, now, HOLDER_SILENT_AFTER_NS);
 }
 
@@ -115,7 +111,7 @@ static bool turn_find_slot(struct limited_device *d, const struct hami_turn_page
     unsigned unused = HAMI_TURN_SLOTS;
     for (unsigned i = 0; i < HAMI_TURN_SLOTS; i++) {
         const struct hami_turn_slot *at = &seen->slots[i];
-        bool gone = !turn_is_within(at->life.beat, now, SLOT_GONE_AFTER_NS) && turn_holder(seen) != i + 1;
+        bool gone = !turn_is_within(at->life.beat, now, SLOT_GONE_AFTER_NS) && turn_holder(seen->turn) != i + 1;
         if (at->owner == self) {
             *slot = i;
             return true;
@@ -168,7 +164,7 @@ bool turn_is_alone(const struct limited_device *d, uint64_t now) {
 }
 
 bool turn_has_company(const struct limited_device *d, uint64_t now) {
-    bool used = turn_holder_of(load_relaxed(&d->shared->turn)) != 0; /* as far as we know */
+    bool used = turn_holder(load_relaxed(&d->shared->turn)) != 0; /* as far as we know */
     return used && !turn_is_alone(d, now);
 }
 
@@ -211,7 +207,7 @@ enum turn turn_take(struct limited_device *d, uint64_t now) {
     } else {
         (void)turn_show_life(d, &seen, now);
     }
-    unsigned self = atomic_load(&d->turn_slot) + 1, holder = turn_holder(&seen);
+    unsigned self = atomic_load(&d->turn_slot) + 1, holder = turn_holder(seen.turn);
     if (holder == self) {
         return TURN_OURS;
     }
@@ -278,7 +274,7 @@ static uint64_t turn_believed_launch(const struct hami_turn_slot *slot) {
 
 uint64_t turn_patience(struct limited_device *d) {
     struct hami_turn_page seen;
-    unsigned holder = turn_read_page(d, &seen, TURN_PAGE_WHOLE, compute_now()) ? turn_holder(&seen) : 0;
+    unsigned holder = turn_read_page(d, &seen, TURN_PAGE_WHOLE, compute_now()) ? turn_holder(seen.turn) : 0;
     bool known = holder != 0 && holder <= HAMI_TURN_SLOTS;
     return WAIT_MOST_NS + (known ? 2 * turn_believed_launch(&seen.slots[holder - 1]) : 0);
 }

@@ -2,7 +2,7 @@
  * Turns: which container may give the device work now, according to the turn page.
  *
  * A span that runs beside another tenant's work would count that tenant's time slices, so containers with a core limit
- * use a device one at a time. This file reads and changes the page. turn_yield.c decides when to give the turn on.
+ * use a device one at a time. turn.c reads and changes the page, turn_yield.c decides when to give the turn on.
  *
  * Any tenant may write anything into the page at any time. So every decision reads the page anew, trusts no number
  * further than it can do harm, and without a usable page launches go as if there were no turns. A container that waited
@@ -46,7 +46,7 @@ void turn_move_frontier(struct limited_device *d, uint64_t end);
 
 /* Reads the page. False: there are no turns now. */
 bool turn_read_page(struct limited_device *d, struct hami_turn_page *seen, size_t size, uint64_t now);
-unsigned turn_holder(const struct hami_turn_page *seen); /* slot + 1; 0: nobody */
+unsigned turn_holder(uint64_t word); /* of the page: slot + 1; 0: nobody */
 bool turn_has_slot(struct limited_device *d, const struct hami_turn_page *seen);
 bool turn_is_ours_on(struct limited_device *d, const struct hami_turn_page *seen);
 bool turn_is_ours(const struct limited_device *d); /* as far as any process of the container knows */
@@ -56,5 +56,20 @@ bool turn_is_surely_ours(const struct limited_device *d, uint64_t now); /* witho
 bool turn_show_life(struct limited_device *d, const struct hami_turn_page *seen, uint64_t now);
 /* The slot + 1 of the waiting container that is furthest behind; 0: none waits. */
 unsigned turn_neediest(const struct limited_device *d, const struct hami_turn_page *seen, uint64_t now);
+
+/* ---- turn_yield.c: when to give the turn on, and how to wait for it; the balance decides ---- */
+
+struct snapshot;
+/*
+ * If the turn is ours: shows life, and gives the turn on if it should. Returns when to look again; UINT64_MAX: the turn
+ * is not ours. Needs the process's lock.
+ */
+uint64_t yield_turn(struct limited_device *d);
+/* True: the turn, which is ours, has lasted long enough for a container that is further behind. */
+bool yield_is_due(struct limited_device *d, const struct snapshot *s);
+/* Waits for the turn, 20 ms at most. `why`: what turn_take said. */
+void yield_wait(struct limited_device *d, const struct snapshot *s, enum turn why);
+/* In a wait for the turn: the balance forfeited s->forfeited. Too much of that, and turns are given up. */
+void yield_forfeited(struct limited_device *d, const struct snapshot *s);
 
 #endif

@@ -1,8 +1,7 @@
-/* Implements turn_yield.h. */
-#include "compute/turn_yield.h"
-
-#include "compute/close.h"
+/* Implements its part of turn.h. */
+#include "compute/charging.h"
 #include "compute/tuning.h"
+#include "compute/turn.h"
 #include "compute/wait.h"
 
 enum {
@@ -129,7 +128,8 @@ void yield_wait(struct limited_device *d, const struct snapshot *s, enum turn wh
     uint32_t futex = seen.slots[slot].futex;
     (void)atomic_fetch_add(&d->own->waiting_for_turn, 1);
     yield_write_wish(d, balance_arrears(d, s));
-    if (turn_read_page(d, &seen, TURN_PAGE_WHOLE, s->now) && !turn_is_ours_on(d, &seen) && turn_holder(&seen) != 0) {
+    if (turn_read_page(d, &seen, TURN_PAGE_WHOLE, s->now) && !turn_is_ours_on(d, &seen) &&
+        turn_holder(seen.turn) != 0) {
         page_wait(&d->page, TURN_SLOT_OFFSET(slot, futex), futex, WAIT_STEP_NS);
     }
     (void)atomic_fetch_sub(&d->own->waiting_for_turn, 1);

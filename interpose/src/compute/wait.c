@@ -7,10 +7,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ALL_WAITERS = 1 << 30, LOCK_RETRY_NS = 1000000 };
+enum {
+    ALL_WAITERS = 1 << 30,
+    LOCK_RETRY_NS = 1000000,
+    WORTH_A_WAKE_NS = 100000 /* a look that is earlier by less is not worth waking the helper */
+};
 
-static _Atomic uint32_t lock_word;                     /* 0: free, 1: held, 2: held and waited for */
-static const _Atomic uint32_t *word_to_wake_at_unlock; /* under the lock */
+struct alarm compute_alarm;
+
+static _Atomic uint32_t lock_word; /* 0: free, 1: held, 2: held and waited for */
+static bool ring_at_unlock;        /* under the lock */
 
 uint64_t compute_now(void) {
     struct timespec now;
@@ -70,22 +76,33 @@ void compute_lock(void) {
     }
 }
 
+/* The helper is woken after the lock is free: before, it would only wait for it. */
 void compute_unlock(void) {
-    const _Atomic uint32_t *word = word_to_wake_at_unlock;
-    word_to_wake_at_unlock = NULL;
+    bool ring = ring_at_unlock;
+    ring_at_unlock = false;
     if (atomic_exchange_explicit(&lock_word, 0, memory_order_release) == 2) {
         compute_wake_private(&lock_word);
     }
-    if (word != NULL) {
-        compute_wake_private(word);
+    if (ring) {
+        compute_wake_private(&compute_alarm.asked);
     }
 }
 
-void compute_wake_after_unlock(const _Atomic uint32_t *word) {
-    word_to_wake_at_unlock = word;
+void compute_ring(void) {
+    (void)atomic_fetch_add(&compute_alarm.asked, 1);
+    ring_at_unlock = true;
+}
+
+void compute_look_by(uint64_t due) {
+    uint64_t next = compute_alarm.next;
+    if (compute_alarm.running && next != UINT64_MAX && next > due && next - due > WORTH_A_WAKE_NS) {
+        compute_alarm.next = due;
+        compute_ring();
+    }
 }
 
 void compute_wait_after_fork(void) {
     atomic_store(&lock_word, 0);
-    word_to_wake_at_unlock = NULL;
+    ring_at_unlock = compute_alarm.running = false;
+    compute_alarm.next = 0;
 }

@@ -1,5 +1,5 @@
 /*
- * The clock, the process's one lock, and the ways to wait and to wake. Every file of the compute room stands on these.
+ * The clock, the process's one lock, and the ways to wait and to wake. Every file of the compute room uses these.
  *
  * The lock is held for a few stores and for driver calls that do not block. Nothing here changes errno.
  */
@@ -26,8 +26,6 @@ static inline uint64_t later(uint64_t a, uint64_t b) {
 
 void compute_lock(void);
 void compute_unlock(void);
-/* Lock held: wakes a thread of this process that waits for the word, once the lock is free for it. */
-void compute_wake_after_unlock(const _Atomic uint32_t *word);
 
 uint64_t compute_now(void); /* ns of CLOCK_MONOTONIC */
 void compute_sleep_until(uint64_t due);
@@ -41,6 +39,17 @@ void compute_wake_private(const _Atomic uint32_t *word);
 /* The same for waiters that each have a number. Waking one number wakes few other waiters. */
 void compute_wait_number(const _Atomic uint32_t *word, uint32_t value, uint32_t number, uint64_t ns);
 void compute_wake_number(const _Atomic uint32_t *word, uint32_t number);
+
+/* ---- when the helper thread of this process looks next (helper.c); all under the lock ---- */
+
+extern struct alarm {
+    bool running;           /* there is a helper */
+    uint64_t next;          /* look; UINT64_MAX: when it is woken, since nothing is under way */
+    _Atomic uint32_t asked; /* futex: moves when it should look */
+} compute_alarm;
+
+void compute_ring(void);            /* the helper looks at once */
+void compute_look_by(uint64_t due); /* the helper looks then, if it would sleep for longer */
 
 void compute_wait_after_fork(void);
 

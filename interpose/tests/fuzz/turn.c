@@ -331,7 +331,7 @@ uint64_t hami_process_self(void) {
     return 1;
 }
 
-void alarm_no_later_than(uint64_t due) {
+void compute_look_by(uint64_t due) {
     PROMISE(due == UINT64_MAX || due <= now + WATCH_NS);
 }
 

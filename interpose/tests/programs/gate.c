@@ -80,7 +80,7 @@ void compute_sleep_until(uint64_t due) {
     (void)due;
 }
 
-void alarm_no_later_than(uint64_t due) {
+void compute_look_by(uint64_t due) {
     (void)due;
 }
 
