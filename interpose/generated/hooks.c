@@ -591,56 +591,56 @@ int32_t cuMulticastUnbind(uint64_t mcHandle, int32_t dev, uint64_t mcOffset, uin
 HAMI_EXPORT int32_t cuStreamBeginCapture(void *hStream);
 int32_t cuStreamBeginCapture(void *hStream) {
     int32_t (*driver)(void *) = hami_driver_function(HAMI_cuStreamBeginCapture);
-    hami_capture_before();
+    hami_close_grants();
     return hami_capture_began(driver(hStream));
 }
 
 HAMI_EXPORT int32_t cuStreamBeginCaptureToCig(void *hStream, void *streamCigCaptureParams);
 int32_t cuStreamBeginCaptureToCig(void *hStream, void *streamCigCaptureParams) {
     int32_t (*driver)(void *, void *) = hami_driver_function(HAMI_cuStreamBeginCaptureToCig);
-    hami_capture_before();
+    hami_close_grants();
     return hami_capture_began(driver(hStream, streamCigCaptureParams));
 }
 
 HAMI_EXPORT int32_t cuStreamBeginCaptureToCig_ptsz(void *hStream, void *streamCigCaptureParams);
 int32_t cuStreamBeginCaptureToCig_ptsz(void *hStream, void *streamCigCaptureParams) {
     int32_t (*driver)(void *, void *) = hami_driver_function(HAMI_cuStreamBeginCaptureToCig_ptsz);
-    hami_capture_before();
+    hami_close_grants();
     return hami_capture_began(driver(hStream, streamCigCaptureParams));
 }
 
 HAMI_EXPORT int32_t cuStreamBeginCaptureToGraph(void *hStream, void *hGraph, void *dependencies, void *dependencyData, uint64_t numDependencies, int32_t mode);
 int32_t cuStreamBeginCaptureToGraph(void *hStream, void *hGraph, void *dependencies, void *dependencyData, uint64_t numDependencies, int32_t mode) {
     int32_t (*driver)(void *, void *, void *, void *, uint64_t, int32_t) = hami_driver_function(HAMI_cuStreamBeginCaptureToGraph);
-    hami_capture_before();
+    hami_close_grants();
     return hami_capture_began(driver(hStream, hGraph, dependencies, dependencyData, numDependencies, mode));
 }
 
 HAMI_EXPORT int32_t cuStreamBeginCaptureToGraph_ptsz(void *hStream, void *hGraph, void *dependencies, void *dependencyData, uint64_t numDependencies, int32_t mode);
 int32_t cuStreamBeginCaptureToGraph_ptsz(void *hStream, void *hGraph, void *dependencies, void *dependencyData, uint64_t numDependencies, int32_t mode) {
     int32_t (*driver)(void *, void *, void *, void *, uint64_t, int32_t) = hami_driver_function(HAMI_cuStreamBeginCaptureToGraph_ptsz);
-    hami_capture_before();
+    hami_close_grants();
     return hami_capture_began(driver(hStream, hGraph, dependencies, dependencyData, numDependencies, mode));
 }
 
 HAMI_EXPORT int32_t cuStreamBeginCapture_ptsz(void *hStream);
 int32_t cuStreamBeginCapture_ptsz(void *hStream) {
     int32_t (*driver)(void *) = hami_driver_function(HAMI_cuStreamBeginCapture_ptsz);
-    hami_capture_before();
+    hami_close_grants();
     return hami_capture_began(driver(hStream));
 }
 
 HAMI_EXPORT int32_t cuStreamBeginCapture_v2(void *hStream, int32_t mode);
 int32_t cuStreamBeginCapture_v2(void *hStream, int32_t mode) {
     int32_t (*driver)(void *, int32_t) = hami_driver_function(HAMI_cuStreamBeginCapture_v2);
-    hami_capture_before();
+    hami_close_grants();
     return hami_capture_began(driver(hStream, mode));
 }
 
 HAMI_EXPORT int32_t cuStreamBeginCapture_v2_ptsz(void *hStream, int32_t mode);
 int32_t cuStreamBeginCapture_v2_ptsz(void *hStream, int32_t mode) {
     int32_t (*driver)(void *, int32_t) = hami_driver_function(HAMI_cuStreamBeginCapture_v2_ptsz);
-    hami_capture_before();
+    hami_close_grants();
     return hami_capture_began(driver(hStream, mode));
 }
 

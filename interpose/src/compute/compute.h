@@ -32,7 +32,9 @@ struct hami_pass hami_launch_begin_config(const struct hami_launch_config *confi
 /* After it. Returns the driver's answer. */
 int32_t hami_launch_end(struct hami_pass *p, int32_t status);
 
-/* Before the program waits for work. Returns what hami_pools_waited needs after it. */
+/* Before a capture begins: closes all grants of this process. */
+void hami_close_grants(void);
+/* Before the program waits for work: closes them too. Returns what hami_pools_waited needs after it. */
 uint64_t hami_wait_begin(void);
 /* The name of a stream that was passed to a function without _ptsz. */
 static inline CUstream hami_stream_name(CUstream stream) {
@@ -40,8 +42,7 @@ static inline CUstream hami_stream_name(CUstream stream) {
 }
 void hami_stream_ending(CUstream stream);
 
-/* Around the begin of a capture, and after its end. The last two return the driver's answer. */
-void hami_capture_before(void);
+/* After the begin of a capture, and after its end. Both return the driver's answer. */
 int32_t hami_capture_began(int32_t status);
 int32_t hami_capture_ended(int32_t status);
 

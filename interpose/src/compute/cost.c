@@ -21,17 +21,13 @@ static struct sample samples[SAMPLES];
 struct cost *cost_of(uint64_t key) {
     for (unsigned i = 0; i < PROBES; i++) {
         struct cost *c = &costs[(key + i) % COSTS];
-        if (c->key == key) {
-            return c;
-        }
-        if (c->key == 0) {
+        if (c->key == key || c->key == 0) {
             c->key = key;
             return c;
         }
     }
     struct cost *evicted = &costs[key % COSTS];
-    memset(evicted, 0, sizeof *evicted);
-    evicted->key = key;
+    *evicted = (struct cost){.key = key};
     return evicted;
 }
 

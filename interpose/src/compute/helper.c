@@ -36,10 +36,8 @@ static void *helper_run(void *data) {
         uint64_t due = compute_alarm.next = helper_look();
         compute_unlock();
         uint64_t now = compute_now();
-        if (due == UINT64_MAX) {
-            compute_wait_private(&compute_alarm.asked, asked, IDLE_WAIT_NS);
-        } else if (due > now) {
-            compute_wait_private(&compute_alarm.asked, asked, due - now);
+        if (due > now) {
+            compute_wait_private(&compute_alarm.asked, asked, earlier(due - now, IDLE_WAIT_NS));
         }
     }
     return data;

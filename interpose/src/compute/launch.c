@@ -334,13 +334,12 @@ static void launch_begin_limited(const struct launch *l, struct hami_pass *p) {
     uint32_t epoch = atomic_load(&limited_device_epoch); /* before the limits, whose change moves it */
     struct limited_device *d = limited_devices_refresh() == COMPUTE_ON ? limited_device_of(context.device) : NULL;
     if (d == NULL) {
-        if (limited_device_is_free(context.device)) {
-            launch_remember_unlimited(l, &context, epoch);
-        }
         return;
     }
     bool captured = load_relaxed(&event_captures) > 0 && event_stream_is_captured(l->stream);
-    if (!captured) { /* captured work is charged when its graph is launched */
+    if (load_relaxed(&d->share) == 0) {
+        launch_remember_unlimited(l, &context, epoch);
+    } else if (!captured) { /* captured work is charged when its graph is launched */
         launch_through_gate(l, &context, d, p);
     }
 }

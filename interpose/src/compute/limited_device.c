@@ -106,10 +106,7 @@ static void boot_clear_times(struct hami_compute_device *device) {
     for (unsigned i = 0; i < sizeof times / sizeof *times; i++) {
         boot_clear(times[i]);
     }
-    if (atomic_load(&device->zero) != 0) {
-        atomic_store(&device->zero, 0);
-        hami_step();
-    }
+    boot_clear((_Atomic uint64_t *)&device->zero);
 }
 
 /* Slots of dead processes were swept; the helper's last beat is the only time that stays in them. */
@@ -197,13 +194,7 @@ struct limited_device *limited_device_of(CUdevice device) {
         compute_unlock();
         (void)limited_devices_refresh();
     }
-    return load_relaxed(&d->share) != 0 ? d : NULL;
-}
-
-bool limited_device_is_free(CUdevice device) {
-    int index = hami_device_of_cuda(hami_state_known_limits(), device);
-    const struct limited_device *d = index < 0 ? NULL : limited_device_at((unsigned)index);
-    return d != NULL && load_relaxed(&d->share) == 0;
+    return d;
 }
 
 /* Acquire: a device that is seen ready is seen set up. */

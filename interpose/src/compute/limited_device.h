@@ -46,9 +46,8 @@ void limited_device_end_epoch(void);
 /* Reads limits, policy and switches again. Returns the new state. */
 int limited_devices_refresh(void);
 
-/* The limited_device of a CUDA device; NULL: it has no limit. */
+/* The limited_device of a CUDA device; its share may be 0. NULL: it is not among the limits. */
 struct limited_device *limited_device_of(CUdevice device);
-bool limited_device_is_free(CUdevice device); /* it is known and has no limit now */
 /* The i-th of the limits; NULL: this process never used it. */
 struct limited_device *limited_device_at(unsigned index);
 

@@ -11,7 +11,7 @@
 #include "memory/stream_pool.h"
 #include "threads.h"
 
-static void sync_close_grants(void) {
+void hami_close_grants(void) {
     launch_count();
     if (load_relaxed(&compute_state) == COMPUTE_ON) {
         HAMI_UNCANCELLED;
@@ -25,7 +25,7 @@ static void sync_close_grants(void) {
 
 uint64_t hami_wait_begin(void) {
     uint64_t frees = hami_pools_waiting();
-    sync_close_grants();
+    hami_close_grants();
     return frees;
 }
 
@@ -60,10 +60,6 @@ void hami_compute_after_fork(void) {
 }
 
 /* ---- capture: while any stream is captured, launches ask whether theirs is ---- */
-
-void hami_capture_before(void) {
-    sync_close_grants();
-}
 
 int32_t hami_capture_began(int32_t status) {
     if (status == CUDA_SUCCESS) {

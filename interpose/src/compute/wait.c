@@ -53,7 +53,7 @@ void compute_wait_private(const _Atomic uint32_t *word, uint32_t value, uint64_t
     wait_futex(word, FUTEX_WAIT_PRIVATE, value, ns, 0);
 }
 
-void compute_wake_private(const _Atomic uint32_t *word) {
+static void wait_wake_private(const _Atomic uint32_t *word) {
     wait_futex(word, FUTEX_WAKE_PRIVATE, ALL_WAITERS, 0, 0);
 }
 
@@ -81,10 +81,10 @@ void compute_unlock(void) {
     bool ring = ring_at_unlock;
     ring_at_unlock = false;
     if (atomic_exchange_explicit(&lock_word, 0, memory_order_release) == 2) {
-        compute_wake_private(&lock_word);
+        wait_wake_private(&lock_word);
     }
     if (ring) {
-        compute_wake_private(&compute_alarm.asked);
+        wait_wake_private(&compute_alarm.asked);
     }
 }
 

@@ -33,9 +33,8 @@ void compute_sleep_until(uint64_t due);
 /* Waits until *word is no longer `value`, at most `ns`. */
 void compute_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t ns);
 void compute_wake(const _Atomic uint32_t *word);
-/* The same for words that only this process uses; the kernel finds their waiters faster. */
+/* The same for a word that only this process uses; the kernel finds its waiters faster. */
 void compute_wait_private(const _Atomic uint32_t *word, uint32_t value, uint64_t ns);
-void compute_wake_private(const _Atomic uint32_t *word);
 /* The same for waiters that each have a number. Waking one number wakes few other waiters. */
 void compute_wait_number(const _Atomic uint32_t *word, uint32_t value, uint32_t number, uint64_t ns);
 void compute_wake_number(const _Atomic uint32_t *word, uint32_t number);
