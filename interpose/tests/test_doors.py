@@ -25,7 +25,7 @@ def wrapped_symbols() -> set[str]:
     found: set[str] = set()
     for name in ("cuda", "nvml"):
         for family in tomllib.loads((SPEC / f"{name}.toml").read_text())["family"]:
-            if "policy" in family:
+            if {"policy", "after"} & family.keys():
                 found.update(family["symbols"])
     return found
 
