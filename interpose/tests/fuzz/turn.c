@@ -12,7 +12,6 @@
 #include "../../src/compute/gate.c"
 #include "../../src/compute/turn_yield.c"
 
-#include "alone.h"
 #include "fuzz.h"
 
 enum { DEEDS = 24, BUSY = 500, DEBT = 10000000, ENDS = 20000000 };
@@ -30,7 +29,7 @@ static struct hami_region_view view;
 static struct limited_device device;
 static struct snapshot standing;
 static uint64_t now, deadline;
-static bool locked, restless;
+static bool locked, restless, completes_late, completed;
 
 static unsigned byte(void) {
     return in.at < in.end ? *in.at++ : 0;
@@ -198,13 +197,13 @@ void compute_sleep_until(uint64_t due) {
     now = due > now ? due : now;
 }
 
+/* Nobody would wake a launch that sleeps although the work that it waits for has completed since its last look. */
 void compute_wait(const _Atomic uint32_t *word, uint32_t seen, uint64_t ns) {
-    (void)word;
-    (void)seen;
+    PROMISE(!completed || word != &shared.completions || *word != seen);
     wait_up_to(ns);
 }
 
-/* Time pays in, and what is under way ends. */
+/* Time pays in, and what is under way ends, or completes just after the look. */
 void balance_read(struct limited_device *d, struct snapshot *s) {
     *s = standing;
     s->now = compute_now();
@@ -213,6 +212,12 @@ void balance_read(struct limited_device *d, struct snapshot *s) {
     if (s->now - standing.now > ENDS) {
         s->reserved = s->expected = 0;
         s->events = 0;
+    }
+    completed = completes_late && s->reserved > 0;
+    if (completed) {
+        standing.reserved = standing.expected = standing.steady = 0;
+        standing.events = 0;
+        atomic_fetch_add(&shared.completions, 1);
     }
 }
 
@@ -261,10 +266,10 @@ static void ask(void) {
 static void work(void) {
     standing = (struct snapshot){.now = now,
                                  .balance = (int64_t)byte() * 300000 - DEBT,
-                                 .reserved = (int64_t)(byte() % 4) * GRANT_NS,
+                                 .reserved = (int64_t)(byte() % 16) * GRANT_NS,
                                  .events = byte() % 4,
                                  .forfeited = (uint64_t)byte() * 1000000};
-    standing.expected = standing.reserved;
+    standing.expected = standing.steady = standing.reserved;
     atomic_store(&shared.longest_launch, (uint64_t)byte() * 100000);
     atomic_store(&shared.last_grant_at, now);
 }
@@ -287,7 +292,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     device.view = &view;
     device.share = 30;
     device.charge_ratio = 1;
-    restless = byte() % 2 == 1;
+    unsigned habits = byte();
+    restless = habits % 2 == 1;
+    completes_late = habits / 2 % 2 == 1;
     for (unsigned i = byte() % 16; i > 0; i--) {
         meddle();
     }
@@ -319,6 +326,70 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 /* ---- what plays no part here ---- */
 
+void compute_wait_number(const _Atomic uint32_t *word, uint32_t value, uint32_t number, uint64_t ns) {
+    (void)number;
+    compute_wait(word, value, ns);
+}
+
+void compute_wake(const _Atomic uint32_t *word) {
+    (void)word;
+}
+
+void compute_wake_number(const _Atomic uint32_t *word, uint32_t number) {
+    (void)word;
+    (void)number;
+}
+
+struct peers balance_peers(const struct limited_device *d, uint64_t now) {
+    (void)d;
+    (void)now;
+    return (struct peers){0, INT64_MAX, INT64_MAX, 0};
+}
+
+int64_t balance_counted_grant(const struct limited_device *d, int64_t amount) {
+    (void)d;
+    return amount;
+}
+
+int64_t balance_share(const struct limited_device *d) {
+    return d->share;
+}
+
+int64_t balance_arrears(const struct limited_device *d, const struct snapshot *s) {
+    return s->balance * 100 / balance_share(d);
+}
+
+int limited_devices_refresh(void) {
+    return COMPUTE_ON;
+}
+
+void compute_lock(void) {
+}
+
+void compute_unlock(void) {
+}
+
+void helper_wake(void) {
+}
+
+void close_all(struct limited_device *d) {
+    (void)d;
+}
+
+void close_hurry(const struct limited_device *d) {
+    (void)d;
+}
+
+void collect_if_due(struct limited_device *d, uint64_t now) {
+    (void)d;
+    (void)now;
+}
+
+bool hami_region_sweep(struct hami_region_view *view) {
+    (void)view;
+    return false;
+}
+
 static const struct hami_limits limits;
 
 _Atomic(const struct hami_limits *) hami_state_limits_now = &limits;
@@ -333,10 +404,4 @@ uint64_t hami_process_self(void) {
 
 void compute_look_by(uint64_t due) {
     PROMISE(due == UINT64_MAX || due <= now + WATCH_NS);
-}
-
-int LLVMFuzzerInitialize(int *argc, char ***argv) {
-    (void)argc;
-    (void)argv;
-    return 0;
 }
