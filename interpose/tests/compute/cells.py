@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import hami_gpusim as sim
+from hami_gpusim import testing
 from hami_interpose import region, turn
 from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 CLOCK_STARTS = 10**12
@@ -158,7 +158,6 @@ class Bench:
     hostile: Path
     virtual: Path
     preload: str
-    partition: Callable[..., list[str]]
     seconds: int = 14
     patience: float = 170  # real seconds
     count: int = 0
@@ -220,7 +219,7 @@ class Bench:
 
     def _places(self, base: Path, device: Device) -> list[Place]:
         if device.parts:
-            self.partition(base / "gpus", 0, *device.parts)
+            testing.partition(base / "gpus", 0, *device.parts)
         with sim.State(base / "gpus") as state:
             found = state.mig_devices if device.parts else state.devices
             places = [Place(one.uuid, one.index, base / f"page{i}") for i, one in enumerate(found)]

@@ -26,8 +26,8 @@ def virtual(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, virtual: Path, programs: Callable[..., Path], partition: Callable[..., list[str]]) -> Bench:
+def bench(tmp_path: Path, virtual: Path, programs: Callable[..., Path]) -> Bench:
     """Runs cells in virtual time, with the library as installed: sanitizers and virtual time do not go together."""
     import hami_interpose
 
-    return Bench(tmp_path, programs("work"), programs("hostile"), virtual, str(hami_interpose.library()), partition)
+    return Bench(tmp_path, programs("work"), programs("hostile"), virtual, str(hami_interpose.library()))

@@ -53,7 +53,7 @@ def test_long_launches_do_not_wait_for_one_that_is_not_there(bench, limit):
     assert min(shares(result)) > 1, shares(result)
 
 
-def test_who_lets_others_by_does_not_wait_for_what_one_had_that_has_ended(bench):
+def test_one_that_steps_back_does_not_wait_for_the_ended(bench):
     [result] = bench.run(7, Tenant(40, "10ms | kernels=a_100us seconds=6 | 100us", 3))
     assert not faults(result), str(result)
     assert result.longest_wait < 150, str(result)

@@ -29,7 +29,7 @@ def test_a_killed_tenant_costs_the_other_a_moment(bench, at_ms):
 
 
 @pytest.mark.parametrize("at_ms", [4000, 4003, 4011, 5017])
-def test_threads_that_were_killed_in_line_hold_the_others_up_once(bench, at_ms):
+def test_threads_killed_in_line_hold_the_others_up_once(bench, at_ms):
     """Eight of them; each alone would cost the others 100 ms."""
     shape = f"kernels=a_1ms streams=8 kill={at_ms} | kernels=a_1ms"
     [result] = bench.run(at_ms, Tenant(30, shape, 2))
@@ -38,7 +38,7 @@ def test_threads_that_were_killed_in_line_hold_the_others_up_once(bench, at_ms):
     assert 28 < result.share(5.5) < 32, str(result)
 
 
-def test_a_killed_process_leaves_its_share_to_the_others_of_its_container(bench):
+def test_killed_process_leaves_its_share_to_its_container(bench):
     for at_ms in (4000, 4007, 4013):
         both = Tenant(30, "10ms", words=f"kill={at_ms}")
         survivors = bench.run(at_ms, Tenant(30, "kernels=a_10ms", 2), both)
@@ -60,13 +60,13 @@ def test_a_process_that_stands_still_does_not_stop_its_container(bench):
 
 
 @pytest.mark.parametrize("shape", ["100us", "1ms", "50ms"])
-def test_a_process_that_stands_still_leaves_its_share_to_the_others_of_its_container(bench, shape):
+def test_stopped_process_leaves_its_share_to_its_container(bench, shape):
     both = bench.run(8, Tenant(40, shape, 3, words="freeze=5000:4000 victim=0"))[0]
     assert 40 - 4 <= both.share(5.5, 9) <= 40 + 4, str(both)
     assert not faults(both), str(both)
 
 
-def test_a_process_that_stands_still_does_not_keep_its_containers_turns(bench):
+def test_stopped_process_does_not_keep_its_containers_turns(bench):
     results = bench.run(9, Tenant(40, "1ms", 2, words="freeze=5000:4000 victim=1"), Tenant(40, "kernels=a_3ms"))
     for result in results:
         assert 40 - 4 <= result.share(5.5, 9) <= 40 + 4, str(result)

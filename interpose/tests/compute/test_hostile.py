@@ -56,7 +56,7 @@ def goes_on(worker, process, what, ns=2e8):
     assert process.poll() is None, f"{what}: ended with {process.returncode}"
 
 
-def test_a_page_cut_off_under_a_waiting_process_and_put_right_again(worker):
+def test_page_cut_off_under_a_waiting_process_works_again(worker):
     """The futex is the kernel's own here, and the agent puts the page right in place."""
     process = worker.start()
     worker.wait_until(lambda: compute_of(worker).turns > 0, "no turn is taken")

@@ -33,49 +33,37 @@ def test_policy(bench, policy, limited):
         assert result.region.devices[0].compute.grants == 0
 
 
-@pytest.mark.parametrize(("policy", "limited"), [(CorePolicy.FORCE, True), (CorePolicy.DEFAULT, False)])
-def test_the_monitors_switch_lets_the_limit_rest_unless_forced(bench, monkeypatch, policy, limited):
+def begin_with(monkeypatch, *words):
+    """Regions begin with these words of an agent: offset, format and value of each."""
     real = region.initial
 
-    def switched(limits):
+    def changed(limits):
         content = bytearray(real(limits))
-        struct.pack_into("<i", content, UTILIZATION_SWITCH, 0)
+        for offset, fmt, value in words:
+            struct.pack_into(fmt, content, offset, value)
         return bytes(content)
 
-    monkeypatch.setattr(region, "initial", switched)
+    monkeypatch.setattr(region, "initial", changed)
+
+
+@pytest.mark.parametrize(
+    ("policy", "silent_s", "limited"),
+    [(CorePolicy.FORCE, 0, True), (CorePolicy.DEFAULT, 0, False), (CorePolicy.DEFAULT, 1000, True)],
+)
+def test_monitors_switch_counts_unless_forced_or_silent(bench, monkeypatch, policy, silent_s, limited):
+    """An agent that is gone cannot say any more that others have come."""
+    words = [(region.AGENT_BEAT_OFFSET, "<Q", int(time.time()) - silent_s)] if silent_s else []
+    begin_with(monkeypatch, (UTILIZATION_SWITCH, "<i", 0), *words)
     [result] = bench.run(7, Tenant(30, "1ms", policy=policy))
     assert bool(faults(result)) != limited, str(result)
 
 
-def test_the_switch_of_an_agent_that_is_gone_lets_no_limit_rest(bench, monkeypatch):
-    """It cannot say any more that others have come."""
-    real = region.initial
-
-    def switched(limits):
-        content = bytearray(real(limits))
-        struct.pack_into("<i", content, UTILIZATION_SWITCH, 0)
-        struct.pack_into("<Q", content, region.AGENT_BEAT_OFFSET, int(time.time()) - 1000)
-        return bytes(content)
-
-    monkeypatch.setattr(region, "initial", switched)
-    [result] = bench.run(7, Tenant(30, "1ms", policy=CorePolicy.DEFAULT))
-    assert not faults(result), str(result)
-
-
 def suspend(monkeypatch, beat):
     """From the start on containers are suspended, by an agent whose last sign of life, in s since 1970, is `beat`."""
-    real = region.initial
-
-    def suspended(limits):
-        content = bytearray(real(limits))
-        struct.pack_into("<i", content, RECENT_KERNEL, -1)
-        struct.pack_into("<Q", content, region.AGENT_BEAT_OFFSET, beat)
-        return bytes(content)
-
-    monkeypatch.setattr(region, "initial", suspended)
+    begin_with(monkeypatch, (RECENT_KERNEL, "<i", -1), (region.AGENT_BEAT_OFFSET, "<Q", beat))
 
 
-def test_a_monitor_that_gives_no_sign_keeps_launches_for_ten_minutes_and_no_longer(bench, monkeypatch):
+def test_silent_monitor_keeps_launches_for_ten_minutes(bench, monkeypatch):
     suspend(monkeypatch, 0)
     bench.seconds = 604
     [result] = bench.run(7, Tenant(0, "1ms"))
@@ -83,7 +71,7 @@ def test_a_monitor_that_gives_no_sign_keeps_launches_for_ten_minutes_and_no_long
     assert result.share(601) > 98, str(result)
 
 
-def test_an_agent_that_shows_life_keeps_them_for_as_long_as_it_likes(bench, monkeypatch):
+def test_living_agent_keeps_launches_for_as_long_as_it_likes(bench, monkeypatch):
     suspend(monkeypatch, int(time.time()))
     bench.seconds = 604
     world = bench.folder / "cell1/world"
@@ -165,7 +153,7 @@ class Worker:
 
 
 @pytest.mark.parametrize("cores", [0, 50], ids=["no limit", "limit"])
-def test_a_suspended_container_launches_nothing_until_it_is_resumed(make_container, programs, cores):
+def test_suspended_container_launches_nothing_until_resumed(make_container, programs, cores):
     worker = Worker(make_container, programs, cores, "kernels=a_1ms", "seconds=100")
     worker.word(RECENT_KERNEL, "<i", -1)
     process = worker.start()
@@ -219,7 +207,7 @@ def test_a_file_that_breaks_changes_no_share(make_container, programs):
 
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.OFF])
 @pytest.mark.parametrize("content", [b"broken", None], ids=["broken", "away"])
-def test_a_file_that_breaks_starts_no_limit_where_none_was_in_force(make_container, programs, mode, content):
+def test_file_that_breaks_starts_no_limit_where_none_was(make_container, programs, mode, content):
     worker = Worker(make_container, programs, 20, "kernels=a_1ms", "seconds=100")
     worker.limit(20, mode)
     worker.start()
@@ -239,7 +227,7 @@ WITHOUT_BOOT_ID = "mount --bind /dev/null /proc/sys/kernel/random/boot_id && exe
 
 
 @pytest.mark.parametrize("known", ["boot id", "no boot id"])
-def test_a_region_kept_over_a_reboot_holds_no_launches_and_lets_none_go(make_container, programs, known):
+def test_region_kept_over_a_reboot_stops_and_frees_no_launches(make_container, programs, known):
     """Its times are of another clock: with those to come nothing would be launched, or nothing charged."""
     worker = Worker(make_container, programs, 20, "kernels=a_1ms", "seconds=100")
     command = [worker.program, *worker.words]

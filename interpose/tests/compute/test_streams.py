@@ -6,9 +6,7 @@ import pytest
 from hami_interpose.limits import CorePolicy, DeviceLimit, Limits
 
 
-def test_a_stream_does_not_take_what_another_was_granted_because_it_has_the_handle_of_one_that_is_gone(
-    make_container, programs
-):
+def test_stream_with_a_reused_handle_takes_no_grant_of_another(make_container, programs):
     """A launching thread remembers by its handle which streams have something left of a grant."""
     container = make_container(0)
     [device] = container.limits.devices
@@ -31,7 +29,7 @@ def test_a_stream_does_not_take_what_another_was_granted_because_it_has_the_hand
     assert process.wait(timeout=60) == 0
 
 
-def test_a_stream_whose_handle_was_one_of_a_device_without_a_limit_is_limited(make_container, programs):
+def test_stream_with_a_handle_of_an_unlimited_device_is_limited(make_container, programs):
     """A launching thread remembers, by the handle too, which streams need not ask."""
     container = make_container(0, 0)
     first, second = container.limits.devices
@@ -47,9 +45,7 @@ def test_a_stream_whose_handle_was_one_of_a_device_without_a_limit_is_limited(ma
 
 
 @pytest.mark.parametrize("way", ["green", "primary", "reset"])
-def test_work_in_a_context_that_has_the_handle_of_one_that_ended_with_a_green_one_is_measured(
-    make_container, programs, way
-):
+def test_work_in_a_context_with_a_reused_handle_is_measured(make_container, programs, way):
     """Events end with their context, so with those of the one before nothing can be measured."""
     container = make_container(0)
     [device] = container.limits.devices

@@ -78,31 +78,17 @@ static _Thread_local int me = -1;
 static int (*real_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 static int (*real_join)(pthread_t, void **);
 
-#ifdef __x86_64__
+/* A system call; answers -errno, and leaves errno as it is. */
 static long raw(long number, long a, long b, long c, long d, long e, long f) {
-    long result;
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
+    static long (*libc_syscall)(long, ...);
+    int before = errno;
+    if (libc_syscall == NULL)
+        *(void **)&libc_syscall = dlsym(RTLD_NEXT, "syscall");
+    long result = libc_syscall(number, a, b, c, d, e, f);
+    result = result == -1 ? -errno : result;
+    errno = before;
     return result;
 }
-#else
-static long raw(long number, long a, long b, long c, long d, long e, long f) {
-    register long x8 __asm__("x8") = number;
-    register long x0 __asm__("x0") = a;
-    register long x1 __asm__("x1") = b;
-    register long x2 __asm__("x2") = c;
-    register long x3 __asm__("x3") = d;
-    register long x4 __asm__("x4") = e;
-    register long x5 __asm__("x5") = f;
-    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
-    return x0;
-}
-#endif
 
 /* ---- the world's lock; all that is held under it is short ---- */
 
