@@ -8,9 +8,11 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -22,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 import hami_gpusim as sim
 import hami_interpose
 import pytest
-from hami_gpusim import testing
 from hami_interpose import region
 from hami_interpose.limits import DeviceLimit, Limits, Mode, encode
 
@@ -177,6 +178,11 @@ class Container:
     def region_path(self) -> Path:
         return self.root / "region" / "vgpu.cache"
 
+    def put(self, offset: int, layout: str, *values: int) -> None:
+        """Writes into the region."""
+        with self.region_path.open("r+b") as file:
+            os.pwrite(file.fileno(), struct.pack(layout, *values), offset)
+
     def region(self) -> region.Region:
         return region.read(self.region_path)
 
@@ -248,6 +254,51 @@ def gpus(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def full_size(tmp_path: Path, make_container: Callable[..., Container]) -> Callable[..., Container]:
+    """Makes a container with all of a small card: the driver refuses as well what is too much."""
+
+    def make(limit_mib: int, share_mib: int | None = None) -> Container:
+        card = {"model": "a100", "memory_reserved_mib": 80 * 1024 - (share_mib or limit_mib)}
+        (tmp_path / "small.json").write_text(json.dumps({"devices": [card]}))
+        sim.create(tmp_path / "small", tmp_path / "small.json")
+        return make_container(limit_mib, physical_mib=share_mib, state=tmp_path / "small")
+
+    return make
+
+
+@pytest.fixture
+def start_race(programs: Callable[..., Path]) -> Callable[..., list[subprocess.Popen[str]]]:
+    """Starts a racer for each seed, and lets them go together."""
+
+    def start(
+        container: Container, seeds: Iterable[int], rounds: int, threads: int, kinds: str = "m"
+    ) -> list[subprocess.Popen[str]]:
+        racers = [container.start(programs("race"), rounds, seed, threads, kinds) for seed in seeds]
+        for racer in racers:
+            assert racer.stdout.readline() == "ready\n"
+        for racer in racers:
+            racer.stdin.write("go\n")
+        return racers
+
+    return start
+
+
+@pytest.fixture
+def wait_until() -> Callable[..., None]:
+    """Waits until a condition holds, for two minutes at most; processes must not end meanwhile."""
+
+    def wait(condition: Callable[[], object], *processes: subprocess.Popen[str]) -> None:
+        deadline = time.monotonic() + 120
+        while not condition():
+            for process in processes:
+                assert process.poll() is None, f"exit {process.returncode}: {process.communicate()[1][:4000]}"
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    return wait
+
+
+@pytest.fixture
 def make_container(tmp_path: Path, gpus: Path, guest: Path | None) -> Iterator[Callable[..., Container]]:
     """Makes containers on the simulated GPUs, each with its own root."""
     made = []
@@ -313,12 +364,6 @@ def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
     return build
 
 
-@pytest.fixture
-def partition() -> Callable[..., list[str]]:
-    """Makes MIG devices of the named profiles on a card, as an administrator does; returns their UUIDs."""
-    return testing.partition
-
-
 def run_by_qemu(program: Path) -> Path:
     """A script that runs a program for aarch64, under the program's pid."""
     script = program.with_name(f"{program.name}-aarch64")
@@ -372,13 +417,10 @@ class Shell:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
-        assert process.stdout is not None
         first = process.stdout.readline()
         assert first == "ready\n", f"{first}{process.stderr.read() if process.stderr else ''}"
 
     def line(self, *command: object) -> str:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write(" ".join(map(str, command)) + "\n")
         return self.process.stdout.readline()
 
@@ -409,10 +451,8 @@ class Shell:
 def shells(programs: Callable[..., Path]) -> Callable[..., Shell]:
     """Starts shells in containers, each with its context on device 0; they end with the test."""
 
-    def start(
-        container: Container, *flags: str, device: int | None = 0, program: str = "shell", inside: Sequence[str] = ()
-    ) -> Shell:
-        shell = Shell(container.start(*inside, programs(program, *flags)))
+    def start(container: Container, *flags: str, device: int | None = 0, inside: Sequence[str] = ()) -> Shell:
+        shell = Shell(container.start(*inside, programs("shell", *flags)))
         if device is not None:
             assert shell.status("use", device) == 0
         return shell
@@ -476,7 +516,6 @@ def killed_at_each_store(programs: Callable[..., Path], build_preset: Callable[[
             faults = {"LD_PRELOAD": str(build_preset("faults")), "HAMI_FAULT_AT": str(n)}
             mortal = replace(container, variables=container.variables | faults)
             process = mortal.start(programs("shell"))
-            assert process.stdin is not None
             with suppress(BrokenPipeError):
                 process.stdin.write("\n".join(scenario).format(n=n, **values()) + "\n")
             meanwhile(process)

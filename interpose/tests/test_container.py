@@ -14,44 +14,7 @@ MIB = 1 << 20
 OUT_OF_MEMORY = 2
 
 
-def test_two_containers_do_not_see_each_other(make_container, shells):
-    one, two = make_container(4000), make_container(3000)
-    first, second = shells(one), shells(two)
-    before = second.free_bytes()
-    while first.status("alloc", 100 * MIB) == 0:
-        pass
-    assert second.free_bytes() == before
-    assert second.status("alloc", before // (2 * MIB) * 2 * MIB) == 0
-    for container, shell, mib in ((one, first, 4000), (two, second, 3000)):
-        assert shell("nvml", 0)[1] == mib * MIB
-        used = container.region().devices[0].used_bytes
-        assert shell.line("processes", 0) == f"0 {shell.process.pid}:{used}\n"
-
-
 KINDS = {"memory": "m", "pools": "p", "physical": "c", "arrays": "a", "graphs": "g", "all": "mpcag"}
-
-
-def start_race(container, programs, seeds, rounds, threads, kinds="m"):
-    """Starts racers and lets them go together."""
-    racers = [container.start(programs("race"), rounds, seed, threads, kinds) for seed in seeds]
-    for racer in racers:
-        assert racer.stdout.readline() == "ready\n"
-    for racer in racers:
-        racer.stdin.write("go\n")
-    return racers
-
-
-@pytest.fixture
-def full_size(tmp_path, make_container):
-    """A container whose limit is all of its card: the driver itself never has to refuse, we do it before."""
-
-    def make(limit_mib):
-        card = {"model": "a100", "memory_reserved_mib": 80 * 1024 - limit_mib}
-        (tmp_path / "small.json").write_text(json.dumps({"devices": [card]}))
-        sim.create(tmp_path / "small", tmp_path / "small.json")
-        return make_container(limit_mib, state=tmp_path / "small")
-
-    return make
 
 
 def finish_race(container, racers):
@@ -73,20 +36,20 @@ def finish_race(container, racers):
 
 
 @pytest.mark.parametrize("kinds", KINDS.values(), ids=KINDS)
-def test_racing_processes_never_overshoot(full_size, programs, kinds):
+def test_racing_processes_never_overshoot(full_size, start_race, kinds):
     container = full_size(4 * 420 + 150)
-    racers = start_race(container, programs, range(4), 30_000, 2, kinds)
+    racers = start_race(container, range(4), 30_000, 2, kinds)
     found = finish_race(container, racers)
     assert all(one["got"] > 0 for one in found)
     device = container.region().devices[0]
     assert device.limit_bytes - 32 * MIB < device.peak_bytes
 
 
-def test_killed_racers_leave_nothing_behind(started, programs):
+def test_killed_racers_leave_nothing_behind(started, start_race):
     container, shell = started(3000)
     before = shell.free_bytes()
     for first in range(0, 15, 3):
-        racers = start_race(container, programs, range(first, first + 3), 10**9, 2)
+        racers = start_race(container, range(first, first + 3), 10**9, 2)
         time.sleep(0.1)
         for racer in racers:
             racer.kill()
@@ -136,6 +99,6 @@ SOAK = [pytest.mark.soak, pytest.mark.timeout(3600)]
         *(pytest.param(kinds, 20_000, marks=SOAK, id=f"{name}-long") for name, kinds in KINDS.items()),
     ],
 )
-def test_many_racing_processes_never_overshoot(full_size, programs, kinds, rounds):
+def test_many_racing_processes_never_overshoot(full_size, start_race, kinds, rounds):
     container = full_size(64 * 420 + 60)
-    finish_race(container, start_race(container, programs, range(64), rounds, 1, kinds))
+    finish_race(container, start_race(container, range(64), rounds, 1, kinds))

@@ -24,10 +24,8 @@ FIRST_DEVICE, PAGES, GUESSED = region.BLOCK_OFFSET + 4096, 16, 56
 
 def knows(container, mib: int, *, guessed: bool) -> None:
     """What processes before found out."""
-    with container.region_path.open("r+b") as file:
-        for offset, value in ((PAGES, mib * MIB // 4096), (GUESSED, guessed)):
-            file.seek(FIRST_DEVICE + offset)
-            file.write(struct.pack("<Q", value))
+    container.put(FIRST_DEVICE + PAGES, "<Q", mib * MIB // 4096)
+    container.put(FIRST_DEVICE + GUESSED, "<Q", guessed)
 
 
 def charged(container) -> tuple[int, int]:

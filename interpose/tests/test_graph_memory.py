@@ -68,20 +68,6 @@ def test_memory_left_behind_counts_until_freed_and_trimmed(shell):
     assert shell.free_bytes() == before
 
 
-def test_launch_charges_what_the_pool_lacks_and_no_more(started):
-    """Nobody is refused for memory that a graph has already, not even while it is launched."""
-    container, shell = started(LIMIT)
-    graphs = [shell("graph", size * MIB, 1, "node")[1] for size in (500, 300, 700)]
-    reserve = LIMIT * MIB - shell.free_bytes()
-    for graph, held in zip(graphs, (500, 500, 700), strict=True):
-        for _ in range(3):
-            assert shell.status("launch", graph) == 0
-            assert shell.status("upload", graph) == 0
-            assert container.region().devices[0].used_bytes == reserve + held * MIB
-            assert container.region().devices[0].peak_bytes == reserve + held * MIB
-    assert container.region().devices[0].denied == 0
-
-
 def test_graph_is_launched_again_where_nothing_else_fits(either, shells):
     """What it had is there for it."""
     container, first = either

@@ -59,16 +59,8 @@ def test_first_processes_of_one_clock_tick_are_told_apart(make_container, progra
         pytest.skip("no pid namespaces here")
     container = make_container(LIMIT)
     line = " ".join([*UNSHARE, "--mount-proc", str(programs("shell"))])
-    script = "\n".join(
-        [
-            "for i in 1 2 3 4 5 6 7 8; do",
-            f"(echo use 0; echo alloc {512 * MIB}; cat <&3) | {line} &",
-            "done",
-            "echo",
-            "wait",
-        ]
-    )
-    together = container.start("sh", "-c", f"exec 3<&0; {script}")
+    one = f"(echo use 0; echo alloc {512 * MIB}; cat <&3) | {line}"
+    together = container.start("sh", "-c", f"exec 3<&0; for i in 1 2 3 4 5 6 7 8; do {one} & done; echo; wait")
     for _ in range(8 * 3 + 1):
         assert together.stdout.readline()
     assert LIMIT * MIB - 1024 * MIB < container.agreed() <= LIMIT * MIB

@@ -35,28 +35,13 @@ class Reader:
         return self.process.stdout.readline().strip()
 
 
-@pytest.fixture(scope="module")
-def readers(compile_program, tmp_path_factory):
-    started = {}
-
-    def start(processor, driver):
-        if processor not in started:
-            sanitized = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all") if processor == "here" else ()
-            program = compile_program(processor, driver, "parse_limits", "-D_GNU_SOURCE", *sanitized)
-            started[processor] = Reader(program, tmp_path_factory.mktemp("limits"))
-        return started[processor]
-
-    yield start
-    for reader in started.values():
-        reader.process.stdin.close()
-        reader.process.wait()
-        reader.process.stdout.close()
-        assert reader.process.returncode == 0
-
-
 @pytest.fixture
-def reader(readers, processor, driver):
-    return readers(processor, driver)
+def reader(programs, processor, tmp_path):
+    sanitized = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all") if processor == "here" else ()
+    started = Reader(programs("parse_limits", "-D_GNU_SOURCE", *sanitized), tmp_path)
+    yield started
+    started.process.communicate()
+    assert started.process.returncode == 0
 
 
 def values(limits: Limits) -> str:

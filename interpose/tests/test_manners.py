@@ -63,7 +63,7 @@ def test_thread_with_a_small_stack_may_ask_for_processes(make_container, program
     """The bare driver needs no more; a program that sanitizers watch does."""
     if sanitized:
         pytest.skip("sanitizers put more on the stack")
-    assert make_container(2000).run(programs("narrow"), kib) == "asked\n"
+    assert make_container(2000).run(programs("manners", "-lm"), "narrow", kib) == "asked\n"
 
 
 @pytest.mark.here_only("the paths of libraries are this machine's")

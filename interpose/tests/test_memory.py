@@ -17,10 +17,10 @@ def shell(make_container, shells):
     return shells(make_container(LIMIT))
 
 
-def on_device(gpus, device: int = 0) -> int:
-    """What the simulated driver says that a card has given."""
+def on_device(gpus) -> int:
+    """What the simulated driver says that the first card has given."""
     with sim.State(gpus) as state:
-        return state.devices[device].memory_used
+        return state.devices[0].memory_used
 
 
 @pytest.mark.parametrize(

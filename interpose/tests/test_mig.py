@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import hami_gpusim as sim
 import pytest
+from hami_gpusim import testing
 from hami_interpose import region
 
 MIB = 1 << 20
@@ -42,9 +43,9 @@ print(json.dumps(out))
 
 
 @pytest.fixture
-def parts(gpus, partition):
+def parts(gpus):
     """MIG devices of the first card: a small one, a half, a small one."""
-    return partition(gpus, 0, SMALL, HALF, SMALL)
+    return testing.partition(gpus, 0, SMALL, HALF, SMALL)
 
 
 @pytest.fixture
@@ -99,16 +100,6 @@ def test_each_device_has_its_own_limit_wherever_it_stands(make_container, parts,
         assert fills(shell, sizes[i] - CONTEXT)
     assert [device.used_bytes // MIB for device in container.region().devices] == [sizes[i] for i in order]
     assert used_mib(gpus) == {parts[i]: sizes[i] if i in order else 0 for i in range(3)}
-
-
-def test_processes_on_one_device_share_its_limit(make_container, parts, on):
-    container = make_container(4000, 1000, uuids=parts)
-    first, second, elsewhere = (on(container, parts[i]) for i in (0, 0, 1))
-    assert first.status("alloc", 2000 * MIB) == 0
-    assert fills(second, 2000 - 2 * CONTEXT)
-    assert fills(elsewhere, 1000 - CONTEXT)
-    first.kill()
-    assert fills(second, 2000 + CONTEXT)
 
 
 @pytest.mark.parametrize("named", ["another", "card", "other card"])
@@ -193,21 +184,3 @@ def test_limit_holds_where_nobody_may_ask_about_the_card(started, parts, cards, 
     asked = ask_nvml(container, parts[1], card)
     listed = [[shell.process.pid, 4000, 2, 0]]
     assert asked == {parts[1]: [4000, 4000, listed], card: [NO_PERMISSION] * 3}
-
-
-def test_process_on_a_mig_device_is_suspended_and_resumed(make_container, parts, on, shells, gpus):
-    container = make_container(4000, uuids=parts[:1])
-    one, other = on(container, parts[0]), on(container, parts[0])
-    warden = shells(container, device=None)
-    pid = one.process.pid
-    assert one.status("alloc", 3000 * MIB) == 0
-    assert warden.status("lock", pid) == warden.status("checkpoint", pid) == 0
-    assert used_mib(gpus)[parts[0]] == CONTEXT
-    rest = 4000 - CONTEXT
-    thing = other.made("alloc", rest * MIB)
-    assert other.status("alloc", MIB) == OUT_OF_MEMORY
-    assert warden.status("restore", pid) == OUT_OF_MEMORY
-    assert other.status("free", thing) == 0
-    assert warden.status("restore", pid) == warden.status("unlock", pid) == 0
-    assert used_mib(gpus)[parts[0]] == 2 * CONTEXT + 3000
-    assert container.region().devices[0].used_bytes == (2 * CONTEXT + 3000) * MIB

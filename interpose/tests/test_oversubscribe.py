@@ -219,18 +219,11 @@ def test_the_division_may_change_while_programs_run(container, full, gpus):
     assert host_bytes(container) == SHARE * MIB
 
 
-def test_racing_processes_exceed_neither_part(tmp_path, make_container, programs):
+def test_racing_processes_exceed_neither_part(full_size, start_race):
     """On a card exactly as large as the share, which the driver defends as well."""
     share, limit = 4 * 420 + 150, 4 * 420 + 250
-    card = {"model": "a100", "memory_reserved_mib": 80 * 1024 - share}
-    (tmp_path / "small.json").write_text(json.dumps({"devices": [card]}))
-    sim.create(tmp_path / "small", tmp_path / "small.json")
-    container = make_container(limit, physical_mib=share, state=tmp_path / "small")
-    racers = [container.start(programs("race"), 50_000, seed, 2) for seed in range(4)]
-    for racer in racers:
-        assert racer.stdout.readline() == "ready\n"
-    for racer in racers:
-        racer.stdin.write("go\n")
+    container = full_size(limit, share)
+    racers = start_race(container, range(4), 50_000, 2)
     results = [racer.communicate() for racer in racers]
     assert [(racer.returncode, err) for racer, (_, err) in zip(racers, results, strict=True)] == [(0, "")] * 4
     device = container.region().devices[0]

@@ -86,21 +86,13 @@ def test_hamis_monitor_and_we_read_the_same_use(started):
     assert struct.unpack_from("<i", content, slot + 1928) == (1,)
 
 
-def put(path: Path, offset: int, layout: str, *values: int) -> None:
-    with path.open("r+b") as file:
-        file.seek(offset)
-        file.write(struct.pack(layout, *values))
-
-
-def test_heartbeat_goes_on_while_a_process_works(started):
+def test_heartbeat_goes_on_while_a_process_works(started, wait_until):
     container, shell = started(4000)
     long_ago = 1_000_000_000
-    put(container.region_path, region.BLOCK_OFFSET + at.Block.heartbeat.offset, "<Q", long_ago)
+    container.put(region.BLOCK_OFFSET + at.Block.heartbeat.offset, "<Q", long_ago)
     assert container.region().heartbeat == long_ago
-    before, deadline = int(time.time()), time.monotonic() + 20
-    while container.region().heartbeat == long_ago and time.monotonic() < deadline:
-        assert shell.status("free", shell("alloc", 2 * MIB)[1]) == 0
-        time.sleep(0.02)
+    before = int(time.time())
+    wait_until(lambda: shell.status("free", shell.made("alloc", 2 * MIB)) or container.region().heartbeat != long_ago)
     assert before <= container.region().heartbeat <= time.time()
 
 
@@ -122,26 +114,10 @@ def test_memory_is_told_by_contexts_modules_and_buffers(make_container, shells):
     assert container.region().devices[0].parts == region.MemoryParts(reserve, 0, 10 * MIB)
 
 
-def test_parts_of_memory_sum_up_whatever_is_written_there(tmp_path):
-    """The columns of the v1 part are the container's to write."""
-    path = tmp_path / "vgpu.cache"
-    path.write_bytes(FRESH)
-    put(path, at.V1.process_num.offset, "<i", 1)
-    put(path, at.BLOCK_OFFSET + at.Block.owners.offset, "<Q", at.SLOT_COUNTED << at.OWNER_STATE_SHIFT | 77 << 22 | 5)
-    for columns in ((1 << 62, 1 << 62, 1), (-5, -6, -7), (0, 1 << 62, 0)):
-        put(path, at.V1.processes.offset + at.V1Process.used.offset, "<3q", *columns)
-        for pages in (0, 100):
-            put(path, at.BLOCK_OFFSET + at.Block.held.offset, "<Q", pages)
-            device = region.read(path).devices[0]
-            found = (device.parts.contexts_bytes, device.parts.modules_bytes, device.parts.buffers_bytes)
-            assert device.used_bytes == sum(found) == pages * 4096, columns
-            assert min(found) >= 0, columns
-
-
 @pytest.mark.parametrize("number", [-1, 1025, 1 << 30])
 def test_senseless_number_of_slots_hides_no_process(started, number):
     container, shell = started(4000)
-    put(container.region_path, at.V1.process_num.offset, "<i", number)
+    container.put(at.V1.process_num.offset, "<i", number)
     assert [process.pid for process in container.region().processes] == [shell.process.pid]
 
 

@@ -81,22 +81,8 @@ class Sharer:
         self.container.write_limits(Limits((device,), generation, core_policy=CorePolicy.FORCE))
         return generation
 
-    def limit_read(self, cores, *processes):
-        """Replaces the limits and waits until a process has read them."""
-        generation = self.limit(cores)
-        wait_until(lambda: self.container.region().generation == generation, f"limit {cores} is not read", *processes)
-
     def compute(self):
         return self.container.region().devices[0].compute
-
-
-def wait_until(condition, what, *processes):
-    deadline = time.monotonic() + 120
-    while not condition():
-        for process in processes:
-            assert process.poll() is None, f"{what}: exit {process.returncode}: {process.stderr.read()[:4000]}"
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -108,7 +94,7 @@ def page(tmp_path):
 
 @pytest.mark.here_only("ThreadSanitizer is this machine's")
 @pytest.mark.timeout(600)
-def test_threads_that_share_a_device_have_no_data_race(watched, make_container, programs, page):
+def test_threads_that_share_a_device_have_no_data_race(watched, make_container, programs, page, wait_until):
     """Launches of all kinds beside another tenant, while limits are replaced and the page comes and goes."""
     ours, other = Sharer(watched, page, 40), Sharer(make_container(0), page, 40)
     beside = other.container.start(programs("work"), "kernels=a_2ms", "seconds=1000")
@@ -116,13 +102,14 @@ def test_threads_that_share_a_device_have_no_data_race(watched, make_container, 
     assert crowd.stdout.readline() == "ready\n", crowd.stderr.read()[:4000]
     both = (crowd, beside)
     for cores in (60, 0, 100, 30):
-        ours.limit_read(cores, *both)
+        generation = ours.limit(cores)
+        wait_until(lambda read=generation: watched.region().generation == read, *both)
     for _ in range(2):
         before = ours.compute()
-        wait_until(lambda turns=before.turns: ours.compute().turns > turns + 2, "no turns", *both)
+        wait_until(lambda turns=before.turns: ours.compute().turns > turns + 2, *both)
         with page.open("r+b") as file:  # cut off, and made anew in place
             file.truncate(0)
-            wait_until(lambda grants=before.grants: ours.compute().grants > grants + 5, "without a page", *both)
+            wait_until(lambda grants=before.grants: ours.compute().grants > grants + 5, *both)
             file.truncate(turn.SIZE)
             os.pwrite(file.fileno(), turn.initial(), 0)
     out, err = crowd.communicate(timeout=300)
@@ -165,7 +152,7 @@ def test_handle_given_to_another_thread_at_once_is_its_own(make_container, progr
     assert (process.returncode, out, err) == (0, "0\n", "")
 
 
-def test_thread_that_looks_for_the_dead_knows_its_process(make_container, programs):
+def test_thread_that_looks_for_the_dead_knows_its_process(make_container, programs, wait_until):
     """To a program that qemu-user runs /proc/self/stat tells each thread another start; nobody may go by that."""
     container = make_container(600)
     racer = container.start(programs("race"), 1_000_000_000, 1, 4)
@@ -173,8 +160,5 @@ def test_thread_that_looks_for_the_dead_knows_its_process(make_container, progra
     (before,) = container.region().processes
     time.sleep(0.1)  # threads that start later
     racer.stdin.write("go\n")
-    deadline = time.monotonic() + 60
-    while container.region().devices[0].denied < 20 and time.monotonic() < deadline:  # who is refused has looked
-        time.sleep(0.01)
-    assert container.region().devices[0].denied >= 20
+    wait_until(lambda: container.region().devices[0].denied >= 20)  # who is refused has looked
     assert [process.pid for process in container.region().processes] == [before.pid]

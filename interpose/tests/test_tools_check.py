@@ -298,13 +298,10 @@ def test_report_for_people_names_the_fix(scene):
     assert fix.strip().startswith("-> delete the pod")
 
 
-def test_check_leaves_nothing_in_the_region(started):
+def test_check_leaves_nothing_in_the_region(started, wait_until):
     container, shell = started(4000)
     assert check(container.environment()).returncode == 0
-    deadline = time.monotonic() + 60
-    while [p.pid for p in container.region().processes] != [shell.process.pid]:
-        assert time.monotonic() < deadline, container.region().processes
-        time.sleep(0.05)
+    wait_until(lambda: [process.pid for process in container.region().processes] == [shell.process.pid])
 
 
 def test_other_build_in_another_container_is_named(scene, make_container):

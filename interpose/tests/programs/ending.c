@@ -7,7 +7,6 @@
  *   pools         likewise from a pool, which is destroyed in the end
  *   green         likewise where it ended with the last green context
  *   kept, view    takes and frees small memory of a primary context that only lost a reference; by a green context
- *   handle        makes a context on the other device, whose handle is that of the one which ended
  *   shared        opens another process's memory where the context that ended had some
  */
 #include "driver.h"
@@ -118,24 +117,6 @@ static void keep(void) {
     show("freed");
 }
 
-static void reuse_handle(void) {
-    CUcontext ours = NULL, before = NULL;
-    CUdeviceptr address = 0;
-    CHECK(cuCtxCreate_v2(&before, 0, 1));
-    CHECK(cuCtxCreate_v2(&theirs, 0, 0));
-    CHECK(cuMemAlloc_v2(&address, 8 * MIB)); /* this thread has had that handle on that device */
-    pthread_t thread = begin();
-    CHECK(cuCtxCreate_v2(&ours, 0, 1));
-    CHECK(cuMemAlloc_v2(&address, 2 * MIB));
-    CHECK(cuMemAlloc_v2(&address, 4096));
-    pthread_join(thread, NULL);
-    CHECK(cuMemAlloc_v2(&address, 2 * MIB));
-    show(ours == theirs ? "same" : "other");
-    CHECK(cuCtxDestroy_v2(ours));
-    CHECK(cuCtxDestroy_v2(before));
-    show("freed");
-}
-
 static void open_shared(char **handles) {
     CUcontext ours = NULL;
     CUdeviceptr first = 0, second = 0;
@@ -156,8 +137,6 @@ int main(int argc, char **argv) {
     start_driver();
     if (is("kept") || is("view"))
         keep();
-    else if (is("handle"))
-        reuse_handle();
     else if (is("shared") && argc > 3)
         open_shared(argv + 2);
     else

@@ -1,4 +1,7 @@
-/* manners [idle]: uses CUDA and NVML unless it is idle, then prints how its process is set up: one fact a line. */
+/*
+ * manners [idle]: uses CUDA and NVML unless it is idle, then prints how its process is set up: one fact a line.
+ * manners narrow KIB: asks NVML in a thread with so small a stack, and says so.
+ */
 #include "driver.h"
 
 #include <dirent.h>
@@ -105,7 +108,30 @@ static void show_mappings(void) {
         fclose(maps);
 }
 
+static void *ask(void *of) {
+    static struct nvml_process processes[16];
+    unsigned count = 16;
+    nvmlDevice card = card_at(0);
+    (void)memory_of(card);
+    CHECK(nvmlDeviceGetComputeRunningProcesses_v3(card, &count, processes));
+    return of;
+}
+
+static int ask_in_narrow_thread(size_t kib) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    start_driver();
+    pthread_attr_init(&attributes);
+    CHECK(pthread_attr_setstacksize(&attributes, kib << 10));
+    CHECK(pthread_create(&thread, &attributes, ask, NULL));
+    CHECK(pthread_join(thread, NULL));
+    say("asked");
+    return 0;
+}
+
 int main(int argc, char **argv) {
+    if (argc > 2)
+        return ask_in_narrow_thread(strtoul(argv[2], NULL, 10));
     if (argc > 1 && strcmp(argv[1], "idle") == 0)
         show_mappings();
     else

@@ -116,33 +116,27 @@ static int open_box(const char *path) {
     return bind(box, (struct sockaddr *)&address, sizeof address);
 }
 
-struct letter {
-    struct iovec part;
-    char byte;
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))];
-    struct msghdr message;
-};
-
-static struct msghdr *unfold(struct letter *letter) {
-    letter->part = (struct iovec){&letter->byte, 1};
-    letter->message = (struct msghdr){
-        .msg_iov = &letter->part, .msg_iovlen = 1, .msg_control = letter->room, .msg_controllen = sizeof letter->room};
-    return &letter->message;
+/* The message that brings one descriptor. */
+static struct msghdr *letter(void) {
+    static char byte;
+    static _Alignas(struct cmsghdr) char room_of_letter[CMSG_SPACE(sizeof(int))];
+    static struct iovec part = {&byte, 1};
+    static struct msghdr message;
+    message = (struct msghdr){
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room_of_letter, .msg_controllen = sizeof room_of_letter};
+    return &message;
 }
 
 /* Puts a descriptor into a box. */
 static int send_descriptor(int fd, const char *path) {
     struct sockaddr_un address = address_of(path);
-    struct letter letter = {0};
-    struct msghdr *message = unfold(&letter);
-    struct cmsghdr *head = CMSG_FIRSTHDR(message);
+    struct msghdr *message = letter();
     int sender = socket(AF_UNIX, SOCK_DGRAM, 0);
     message->msg_name = &address;
     message->msg_namelen = sizeof address;
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(head), &fd, sizeof fd);
+    *CMSG_FIRSTHDR(message) =
+        (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
+    memcpy(CMSG_DATA(CMSG_FIRSTHDR(message)), &fd, sizeof fd);
     int status = sendmsg(sender, message, 0) == 1 ? 0 : -1; /* whose box it was is dead */
     close(sender);
     return status;
@@ -159,8 +153,7 @@ static int post(uint64_t thing, const char *path, int pool) {
 }
 
 static int next_descriptor(void) {
-    struct letter letter = {0};
-    struct msghdr *message = unfold(&letter);
+    struct msghdr *message = letter();
     int fd = -1;
     if (recvmsg(box, message, 0) != 1 || CMSG_FIRSTHDR(message) == NULL)
         fail("recvmsg", 0);
@@ -460,11 +453,15 @@ static int give_back(char **word) {
     return 0;
 }
 
+static void show_memory(int status, const struct nvml_memory *m) {
+    printf("%d %llu %llu %llu", status, (unsigned long long)m->total, (unsigned long long)m->used,
+           (unsigned long long)m->free);
+}
+
 static void show_nvml(unsigned device) {
     struct nvml_memory m = {0, 0, 0};
-    int status = nvmlDeviceGetMemoryInfo(card_at(device), &m);
-    printf("%d %llu %llu %llu\n", status, (unsigned long long)m.total, (unsigned long long)m.used,
-           (unsigned long long)m.free);
+    show_memory(nvmlDeviceGetMemoryInfo(card_at(device), &m), &m);
+    printf("\n");
 }
 
 static void show_processes(unsigned device) {
@@ -532,6 +529,128 @@ static int show(char **word) {
     return printf("-1 unknown command\n");
 }
 
+/* ---- NVML's lists of processes: COMMAND ROOM ARGUMENTS ---- */
+
+enum { LIST = 64 };
+#define UNTOUCHED 0xa5a5a5a5u
+
+static unsigned room; /* of the list that NVML gets */
+static bool given;    /* ROOM is not "null" */
+
+/* Prints the status and the number of entries. Fails if NVML wrote behind these entries. */
+static void show_head(int status, unsigned count, const void *list, size_t size) {
+    const unsigned char *bytes = list;
+    for (size_t i = (given && status == 0 ? count : 0) * size; i < LIST * size; i++)
+        if (bytes[i] != 0xa5)
+            fail("written where nothing should be", (int)(i / size));
+    printf("%d %u", status, count);
+}
+
+static void show_samples(uint64_t since) {
+    struct nvml_utilization_sample list[LIST];
+    unsigned count = room;
+    memset(list, 0xa5, sizeof list);
+    int status = CALL(nvmlDeviceGetProcessUtilization, card_at(0), given ? list : NULL, &count, since);
+    show_head(status, count, list, sizeof *list);
+    for (unsigned i = 0; status == 0 && i < count; i++)
+        printf(" %u:%u", list[i].pid, list[i].sm);
+}
+
+static void show_infos(unsigned version) {
+    struct nvml_utilization_info list[LIST];
+    struct nvml_utilization_infos asked = {version, room, 0, given ? list : NULL};
+    memset(list, 0xa5, sizeof list);
+    int status = CALL(nvmlDeviceGetProcessesUtilizationInfo, card_at(0), &asked);
+    show_head(status, asked.count, list, sizeof *list);
+    for (unsigned i = 0; status == 0 && i < asked.count; i++)
+        printf(" %u:%u", list[i].pid, list[i].sm);
+}
+
+static void show_details(unsigned version, unsigned mode) {
+    struct nvml_process_detail list[LIST];
+    struct nvml_process_details asked = {version, mode, room, given ? list : NULL};
+    memset(list, 0xa5, sizeof list);
+    int status = CALL(nvmlDeviceGetRunningProcessDetailList, card_at(0), &asked);
+    show_head(status, asked.count, list, sizeof *list);
+    for (unsigned i = 0; status == 0 && i < asked.count; i++)
+        printf(" %u:%llu", list[i].process.pid, (unsigned long long)list[i].process.used);
+}
+
+static void show_pids(void) {
+    unsigned list[LIST], count = room;
+    memset(list, 0xa5, sizeof list);
+    int status = CALL(nvmlDeviceGetAccountingPids, card_at(0), &count, given ? list : NULL);
+    show_head(status, count, list, sizeof *list);
+    for (unsigned i = 0; status == 0 && i < count; i++)
+        printf(" %u", list[i]);
+}
+
+/* Prints the status, whether the process runs, and the most memory that it used. */
+static void show_account(int status, unsigned running, unsigned long long most_used) {
+    printf(running == UNTOUCHED ? "%d -" : "%d %u %llu", status, running, most_used);
+}
+
+static void show_stats(unsigned pid) {
+    struct nvml_accounting found;
+    memset(&found, 0xa5, sizeof found);
+    int status = CALL(nvmlDeviceGetAccountingStats, card_at(0), pid, &found);
+    show_account(status, found.running, found.most_used);
+}
+
+static void show_stats_v2(unsigned pid) {
+    struct nvml_accounting_v2 found;
+    memset(&found, 0xa5, sizeof found);
+    found.pid = pid;
+    int status = CALL(nvmlDeviceGetAccountingStats_v2, card_at(0), &found);
+    if (found.pid != pid)
+        fail("about another", (int)found.pid);
+    show_account(status, found.running, found.most_used);
+}
+
+static void show_name(unsigned pid, unsigned length) {
+    char found[256];
+    memset(found, 0, sizeof found);
+    int status = CALL(nvmlSystemGetProcessName, pid, found, length);
+    printf("%d %s", status, found[0] == '\0' ? "-" : found);
+}
+
+static void show_protected(void) {
+    struct nvml_memory m = {0, 0, 0};
+    show_memory(CALL(nvmlDeviceGetConfComputeProtectedMemoryUsage, card_at(0), &m), &m);
+}
+
+static void show_accounting(void) {
+    unsigned enabled = 0;
+    int status = CALL(nvmlDeviceGetAccountingMode, card_at(0), &enabled);
+    printf("%d %u", status, enabled);
+}
+
+static void show_buffer(void) {
+    unsigned size = 0;
+    int status = CALL(nvmlDeviceGetAccountingBufferSize, card_at(0), &size);
+    printf("%d %u", status, size);
+}
+
+/* What NVML did not write is shown as "-". */
+static int show_of_processes(char **word) {
+    uint64_t first = number(word[2]);
+    unsigned a = (unsigned)first, b = (unsigned)number(word[3]);
+    given = word[1] != NULL && strcmp(word[1], "null") != 0;
+    room = given ? (unsigned)number(word[1]) : 0;
+    PRINTS("samples", show_samples(first));
+    PRINTS("infos", show_infos(a));
+    PRINTS("details", show_details(a, b));
+    PRINTS("pids", show_pids());
+    PRINTS("stats", show_stats(a));
+    PRINTS("stats_v2", show_stats_v2(a));
+    PRINTS("name", show_name(a, b));
+    PRINTS("protected", show_protected());
+    PRINTS("set_accounting", printf("%d", CALL(nvmlDeviceSetAccountingMode, card_at(0), (int)a)));
+    PRINTS("accounting", show_accounting());
+    PRINTS("buffer", show_buffer());
+    return 0;
+}
+
 /* Nanoseconds that have passed but for those in which another ran here: at work, and waiting by our own doing. */
 static int64_t own_time(void) {
     unsigned long long ran = 0, kept = 0; /* without these figures of the kernel's all time is our own */
@@ -554,7 +673,7 @@ static void obey(char **word) {
     if (strcmp(word[0], "took") == 0)
         printf("%lld\n", (long long)took / 1000000);
     else
-        (void)(allocate(word) || give_back(word) || show(word));
+        (void)(allocate(word) || give_back(word) || (show_of_processes(word) && putchar('\n')) || show(word));
     took = timed ? own_time() - from : took;
 }
 
