@@ -114,6 +114,23 @@ def test_memory_is_told_by_contexts_modules_and_buffers(make_container, shells):
     assert container.region().devices[0].parts == region.MemoryParts(reserve, 0, 10 * MIB)
 
 
+def test_parts_of_memory_sum_up_whatever_is_written_there(tmp_path):
+    """The columns of the v1 part are the container's to write."""
+    path, content = tmp_path / "vgpu.cache", bytearray(FRESH)
+    owner = at.SLOT_COUNTED << at.OWNER_STATE_SHIFT | 77 << at.OWNER_PID_BITS | 5
+    struct.pack_into("<i", content, at.V1.process_num.offset, 1)
+    struct.pack_into("<Q", content, at.BLOCK_OFFSET + at.Block.owners.offset, owner)
+    for columns in ((1 << 62, 1 << 62, 1), (-5, -6, -7), (0, 1 << 62, 0)):
+        struct.pack_into("<3q", content, at.V1.processes.offset + at.V1Process.used.offset, *columns)
+        for pages in (0, 100):
+            struct.pack_into("<Q", content, at.BLOCK_OFFSET + at.Block.held.offset, pages)
+            path.write_bytes(content)
+            device = region.read(path).devices[0]
+            found = (device.parts.contexts_bytes, device.parts.modules_bytes, device.parts.buffers_bytes)
+            assert device.used_bytes == sum(found) == pages * 4096, columns
+            assert min(found) >= 0, columns
+
+
 @pytest.mark.parametrize("number", [-1, 1025, 1 << 30])
 def test_senseless_number_of_slots_hides_no_process(started, number):
     container, shell = started(4000)
