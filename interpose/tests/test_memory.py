@@ -101,8 +101,11 @@ def test_sizes_beyond_all_numbers_are_refused(shell, command):
 
 def test_small_allocations_share_blocks_up_to_the_limit(shell):
     before = shell.free_bytes()
+    halves = [shell.made("alloc", MIB - 1) for _ in range(4)]  # two blocks
+    assert shell.status("free", halves[0]) == shell.status("alloc", MIB - 1) == 0
+    assert before - shell.free_bytes() == 4 * MIB, "the driver fills the first one again"
     things = [shell.made("alloc", 4096) for _ in range(512)]  # exactly one block
-    assert before - shell.free_bytes() == 2 * MIB
+    assert before - shell.free_bytes() == 6 * MIB
     assert shell.status("alloc", MIB - 1) == 0
     assert shell.status("alloc", shell.free_bytes() // (2 * MIB) * 2 * MIB) == 0
     full = shell.free_bytes()

@@ -105,6 +105,26 @@ def across(make_container, shells, tmp_path) -> Pair:
 # ---- by descriptor and by address ----
 
 
+@pytest.mark.parametrize("way", ["descriptor", "address"])
+@pytest.mark.parametrize("how", ["gives back", "is killed"])
+def test_memory_its_taker_let_go_of_counts_to_the_last_close(pair, how, way):
+    """The other has a handle and a mapping, or has opened the same address twice."""
+    if way == "descriptor":
+        taken = ("release", pair.give())
+        undo = pair.fetch()
+    else:
+        thing, handle = pair.lend_address()
+        taken, undo = ("free", thing), [("ipc_close", 0), ("ipc_close", pair.other.made("ipc_open", handle))]
+    assert pair.shared() == SIZE
+    pair.ends(how, *taken)
+    for end in undo:
+        assert pair.shared() == SIZE
+        pair.is_full()
+        assert pair.other.status(*end) == 0
+    assert pair.shared() == 0
+    assert pair.container.region().devices[0].orphaned_bytes == 0
+
+
 def test_memory_is_counted_when_it_is_imported_later(pair):
     """A broker takes memory for others and keeps none. While the descriptor is under way nobody counts it."""
     assert pair.taker.status("release", pair.give()) == 0
