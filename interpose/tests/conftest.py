@@ -451,8 +451,8 @@ class Shell:
 def shells(programs: Callable[..., Path]) -> Callable[..., Shell]:
     """Starts shells in containers, each with its context on device 0; they end with the test."""
 
-    def start(container: Container, *flags: str, device: int | None = 0, inside: Sequence[str] = ()) -> Shell:
-        shell = Shell(container.start(*inside, programs("shell", *flags)))
+    def start(container: Container, device: int | None = 0, inside: Sequence[str] = ()) -> Shell:
+        shell = Shell(container.start(*inside, programs("shell")))
         if device is not None:
             assert shell.status("use", device) == 0
         return shell

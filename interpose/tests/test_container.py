@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import time
 
 import hami_gpusim as sim
 import pytest
@@ -35,27 +34,26 @@ def finish_race(container, racers):
     return found
 
 
-@pytest.mark.parametrize("kinds", KINDS.values(), ids=KINDS)
-def test_racing_processes_never_overshoot(full_size, start_race, kinds):
-    container = full_size(4 * 420 + 150)
-    racers = start_race(container, range(4), 30_000, 2, kinds)
-    found = finish_race(container, racers)
-    assert all(one["got"] > 0 for one in found)
-    device = container.region().devices[0]
-    assert device.limit_bytes - 32 * MIB < device.peak_bytes
+SOAK = [pytest.mark.soak, pytest.mark.timeout(3600)]
+FEW, MANY = (4, 2, 150), (64, 1, 60)  # processes, threads of each, MiB beside their contexts
 
 
-def test_killed_racers_leave_nothing_behind(started, start_race):
-    container, shell = started(3000)
-    before = shell.free_bytes()
-    for first in range(0, 15, 3):
-        racers = start_race(container, range(first, first + 3), 10**9, 2)
-        time.sleep(0.1)
-        for racer in racers:
-            racer.kill()
-            racer.communicate()
-    assert shell.status("alloc", before // (2 * MIB) * 2 * MIB) == 0
-    assert container.region().devices[0].used_bytes == before // (2 * MIB) * 2 * MIB + 3000 * MIB - before
+@pytest.mark.parametrize(
+    ("kinds", "racing", "rounds"),
+    [
+        *(pytest.param(kinds, FEW, 30_000, id=name) for name, kinds in KINDS.items()),
+        pytest.param(KINDS["all"], MANY, 200, id="all-many"),
+        *(pytest.param(kinds, MANY, 20_000, marks=SOAK, id=f"{name}-long") for name, kinds in KINDS.items()),
+    ],
+)
+def test_racing_processes_never_overshoot(full_size, start_race, kinds, racing, rounds):
+    processes, threads, mib = racing
+    container = full_size(processes * 420 + mib)
+    found = finish_race(container, start_race(container, range(processes), rounds, threads, kinds))
+    if racing == FEW:
+        device = container.region().devices[0]
+        assert all(one["got"] > 0 for one in found)
+        assert device.limit_bytes - 32 * MIB < device.peak_bytes
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -87,18 +85,3 @@ def test_stopped_holder_of_the_retry_lock_ends_the_wait(started):
         assert shell("timed", "alloc", 1000 * MIB)[0] == OUT_OF_MEMORY
         assert shell("took")[0] < 1000
         assert shell.status("alloc", 100 * MIB) == 0
-
-
-SOAK = [pytest.mark.soak, pytest.mark.timeout(3600)]
-
-
-@pytest.mark.parametrize(
-    ("kinds", "rounds"),
-    [
-        pytest.param(KINDS["all"], 200, id="all"),
-        *(pytest.param(kinds, 20_000, marks=SOAK, id=f"{name}-long") for name, kinds in KINDS.items()),
-    ],
-)
-def test_many_racing_processes_never_overshoot(full_size, start_race, kinds, rounds):
-    container = full_size(64 * 420 + 60)
-    finish_race(container, start_race(container, range(64), rounds, 1, kinds))

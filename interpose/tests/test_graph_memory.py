@@ -89,29 +89,6 @@ def test_graph_is_launched_again_where_nothing_else_fits(either, shells):
     assert container.region().devices[0].peak_bytes == found.peak_bytes
 
 
-def test_two_processes_that_launch_get_what_fits(make_container, shells):
-    container = make_container(LIMIT)
-    pair = [shells(container), shells(container)]
-    room = pair[0].free_bytes() // (4 * MIB) * 2 * MIB
-    graphs = [shell("graph", room, 1, "node")[1] for shell in pair]
-    larger = [shell("graph", room + 4 * MIB, 1, "node")[1] for shell in pair]
-    left = pair[0].free_bytes() - 2 * room
-    for _ in range(20):
-        for shell, graph in zip(pair, graphs, strict=True):
-            assert shell.status("launch", graph) == 0
-    found = container.region().devices[0]
-    assert found.used_bytes == found.peak_bytes == LIMIT * MIB - left
-    assert found.denied == 0
-    assert pair[0].status("launch", larger[0]) == OUT_OF_MEMORY
-    assert pair[0].free_bytes() == left + room, "what it had to spare went first"
-    assert pair[1].status("launch", larger[1]) == 0
-    assert pair[0].status("launch", graphs[0]) == OUT_OF_MEMORY
-    assert pair[1].status("trim_graphs", 0) == 0
-    assert pair[0].status("launch", graphs[0]) == 0
-    found = container.region().devices[0]
-    assert (found.used_bytes, found.peak_bytes) == (LIMIT * MIB - left - room, LIMIT * MIB - left)
-
-
 def test_what_the_driver_does_not_tell_counts_as_before(started):
     container, shell = started(LIMIT)
     graph, other = (shell("graph", size * MIB, 1, "node")[1] for size in (500, 300))

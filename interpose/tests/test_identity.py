@@ -33,11 +33,6 @@ def sandbox(request):
     return command
 
 
-def end(shell) -> None:
-    """Its input ends, then the program, then whatever made its namespace; waits for that as a parent does."""
-    shell.process.communicate()
-
-
 def test_processes_of_their_own_namespaces_share_one_limit(make_container, shells, sandbox):
     container = make_container(LIMIT)
     inside = [shells(container, inside=sandbox, device=None) for _ in range(3)]
@@ -48,7 +43,7 @@ def test_processes_of_their_own_namespaces_share_one_limit(make_container, shell
     assert outside.status("alloc", 1024 * MIB) == OUT_OF_MEMORY
     container.agreed()
     for shell in inside:
-        end(shell)
+        shell.process.communicate()  # and waits for what made its namespace, as a parent does
     assert outside.free_bytes() == LIMIT * MIB - container.agreed()
     assert container.agreed() == container.region().devices[0].context_bytes
 
@@ -79,12 +74,12 @@ def test_free_memory_is_true_once_a_process_was_waited_for(started, shells, way)
         assert watching.free_bytes() < before - 2048 * MIB
         if way == "is killed":
             worker.process.kill()
-        end(worker)
+        worker.process.communicate()
         assert watching.free_bytes() == before
     worker = shells(container)
     assert worker.status("alloc", 2048 * MIB) == 0
     worker.process.kill()
-    end(worker)
+    worker.process.communicate()
     assert watching("nvml", 0)[2] == LIMIT * MIB - before
     newcomer = shells(container)
     assert newcomer.free_bytes() == LIMIT * MIB - 2 * (LIMIT * MIB - before)
