@@ -56,8 +56,9 @@ def compile_library(out: Path) -> Path:
     linked = [f"-Wl,--version-script={exports}", "-Wl,-Bsymbolic,-z,now,--build-id", "-ldl", "-lpthread"]
     command = ["gcc", "-shared", "-fPIC", "-std=gnu11", "-O3", "-fvisibility=hidden", "-fno-strict-aliasing", *options]
     command += [f'-DHAMI_BUILD_ID="{"0" * 16}"', "-D_GNU_SOURCE", "-Iinterpose/src", "-Iinterpose/generated"]
-    command += [str(path) for path in sorted(source.rglob("*.[cS]"))]
-    command += ["interpose/generated/hooks.c", "-o", str(library), *linked]
+    folders = (source, ROOT / "interpose/generated")
+    command += [str(path) for folder in folders for path in sorted(folder.rglob("*.[cS]"))]
+    command += ["-o", str(library), *linked]
     run_compiler(command)
     return library
 
