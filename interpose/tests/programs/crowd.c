@@ -7,11 +7,9 @@
 #include "driver.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/wait.h>
-#include <time.h>
 
 enum { NON_BLOCKING = 1, RELAXED = 2, KERNELS = 4 };
 
@@ -105,7 +103,6 @@ static void *captured(void *data) {
 
 /* A child of a program that has started CUDA has none, and is told so by whatever it tries. */
 static void *forked(void *data) {
-    struct timespec pause = {0, 20000000};
     (void)data;
     for (unsigned long i = 0; more(i); i++) {
         int status = 0;
@@ -119,7 +116,7 @@ static void *forked(void *data) {
         if (status != 0)
             fail("child", status);
         (void)atomic_fetch_add(&forks, 1);
-        (void)nanosleep(&pause, NULL);
+        usleep(20000);
     }
     return NULL;
 }

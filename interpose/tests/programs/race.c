@@ -2,7 +2,8 @@
  * race ROUNDS SEED THREADS KINDS: waits for a line of input; then each thread takes and gives back 2 to 16 MiB at
  * random, as fast as it can, and in the end gives everything back. Some pieces of plain memory are small. KINDS is a
  * word of letters: (m)emory, (p)ools, (c)reated physical memory, (a)rrays, (g)raphs; and what is given back at once:
- * (s)hared physical memory, conte(x)ts, c(o)de, (q)uestions. Prints how often memory was given and refused.
+ * (s)hared physical memory, conte(x)ts of two devices, (r)eferences to the primary context, c(o)de, (q)uestions. Prints
+ * how often memory was given and refused.
  */
 #include "driver.h"
 
@@ -76,15 +77,22 @@ static int share_memory(uint64_t random) {
     return cuMemRelease(random % 2 == 0 ? again : own);
 }
 
-static int use_context(void) {
+/* Its memory goes with it, and its handle and places may be another thread's at once. */
+static int use_context(uint64_t random) {
     CUcontext made = NULL;
     CUdeviceptr address = 0;
-    int status = cuCtxCreate_v2(&made, 0, 0);
+    int status = cuCtxCreate_v2(&made, 0, random % 2);
     if (status != 0)
         return status;
-    status = cuMemAlloc_v2(&address, 4096);
+    status = cuMemAlloc_v2(&address, random % 4 < 2 ? 4096 : 2 * MIB);
     CHECK(cuCtxDestroy_v2(made));
     return status;
+}
+
+static int refer(void) {
+    CUcontext primary = NULL;
+    CHECK(cuDevicePrimaryCtxRetain(&primary, 0));
+    return cuDevicePrimaryCtxRelease_v2(0);
 }
 
 static int use_code(uint64_t random) {
@@ -146,13 +154,14 @@ static void *worker(void *data) {
         }
         char kind = at->kind = kinds[(random >> 58) % strlen(kinds)];
         int status = kind == 's'   ? share_memory(random >> 40)
-                     : kind == 'x' ? use_context()
+                     : kind == 'x' ? use_context(random >> 40)
+                     : kind == 'r' ? refer()
                      : kind == 'o' ? use_code(random >> 40)
                      : kind == 'q' ? ask()
                                    : take(at, random, &graphs[at - held]);
         if (status != 0 && status != 2)
             fail("taking", status);
-        if (status != 0 || strchr("sxoq", kind) != NULL)
+        if (status != 0 || strchr("sxroq", kind) != NULL)
             at->kind = 0;
         else if (at->kind == 'c')
             map(at, random);

@@ -516,7 +516,6 @@ static int show(char **word) {
     SHOWS("total_v1", CALL(cuDeviceTotalMem, &shown, a));
     SHOWS("get_limit", CALL(cuCtxGetLimit, &shown, a)); /* get_limit LIMIT */
     SHOWS("state", CALL(cuCheckpointProcessGetState, a, &shown));
-    SHOWS("where", (shown = thing, 0));
     SHOWS("async_over", (shown = b, cuMemAllocAsync(&shown, a, NULL))); /* async_over BYTES NUMBER */
     PRINTS("info", show_info(word[1]));
     PRINTS("info_v1", show_info_v1(word[1]));

@@ -22,7 +22,6 @@
  */
 #include "driver.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -127,7 +126,7 @@ static void *run(void *data) {
     unsigned long freeze = want.freeze;
     while (at < end && (want.lives == 0 || done < want.lives)) {
         if (left == 0) {
-            random = random * 6364136223846793005u + 1442695040888963407u;
+            (void)next_random(&random);
             which = want.random ? (unsigned)(random >> 33) % kernel_count : (which + 1) % kernel_count;
             left = kernels[which].times;
         }
@@ -146,8 +145,7 @@ static void *run(void *data) {
         done++;
         if (want.sync != 0 && done % want.sync == 0) {
             CHECK(cuStreamSynchronize(stream));
-            random = random * 6364136223846793005u + 1442695040888963407u;
-            rest(10000 + want.gap * (50 + (random >> 40) % 100) / 100);
+            rest(10000 + want.gap * (50 + (next_random(&random) >> 40) % 100) / 100);
             batches++;
         }
         if (want.kill != 0 && at > began + want.kill * 1000000)
