@@ -19,7 +19,7 @@ from hami_interpose.limits import Limits
 MIB = 1 << 20
 LIMIT = 3000
 OUT_OF_MEMORY, ILLEGAL_STATE, NOT_SUPPORTED = 2, 401, 801
-RUNNING, LOCKED, CHECKPOINTED, FAILED = 0, 1, 2, 3
+RUNNING, LOCKED, CHECKPOINTED = range(3)
 AWAY = ("lock", "checkpoint")
 BACK = ("restore", "unlock")
 
@@ -83,7 +83,7 @@ def scene(make_container, shells) -> Scene:
     return make_scene(make_container(LIMIT), shells)
 
 
-def test_a_restore_is_refused_until_it_fits_and_spoils_nothing(scene):
+def test_restore_is_refused_until_it_fits(scene):
     """By a single page; the driver is not asked, which would make the process useless."""
     container, pid = scene.container, scene.pid
     assert each(scene.warden, AWAY, pid) == [0, 0]
@@ -125,7 +125,7 @@ def test_what_readers_see_of_it(scene):
     assert (found.suspended, found.used_bytes, found.away_bytes) == (False, (scene.held,), (0,))
 
 
-def test_one_that_becomes_another_program_while_away(scene, shells):
+def test_suspended_process_may_become_another_program(scene, shells):
     assert each(scene.warden, AWAY, scene.pid) == [0, 0]
     assert scene.one.status("fork") == 0  # the child has nothing to do with it
     assert used(scene.container) == scene.reserve
@@ -181,28 +181,20 @@ def test_on_two_devices_all_comes_back_or_nothing(make_container, shells):
     assert [used(container, device) for device in (0, 1)] == before
 
 
-def test_what_the_driver_refuses_changes_nothing(scene, gpus):
+def test_what_is_refused_changes_nothing(scene, gpus):
+    """By the driver, or because the process would come back on another device: then the driver is not asked."""
     before = used(scene.container)
     assert scene.warden.status("checkpoint", scene.pid) == ILLEGAL_STATE
     assert used(scene.container) == before
     assert each(scene.warden, AWAY, scene.pid) == [0, 0]
     with sim.State(gpus) as books:
         books.inject(sim.Fault("cuCheckpointProcessRestore", 999, count=1))
+    assert scene.warden.status("restore", scene.pid, "elsewhere") == NOT_SUPPORTED
     assert scene.warden.status("restore", scene.pid) == 999
     assert used(scene.container) == scene.reserve
     scene.takes_exactly(scene.room())
     assert each(scene.warden, BACK, scene.pid) == [0, 0]
     assert used(scene.container) == before
-
-
-def test_nothing_comes_back_on_another_device(scene, gpus):
-    """The driver, which might do so, is not asked."""
-    assert each(scene.warden, AWAY, scene.pid) == [0, 0]
-    with sim.State(gpus) as books:
-        books.inject(sim.Fault("cuCheckpointProcessRestore", 999))
-    assert scene.warden.status("restore", scene.pid, "elsewhere") == NOT_SUPPORTED
-    assert scene.warden.status("restore", scene.pid) == 999
-    assert used(scene.container) == scene.reserve
 
 
 def test_outsiders_are_found_out(scene, make_container, shells, wait_until):
@@ -325,10 +317,6 @@ print(len(found), "libcuda" in open("/proc/self/maps").read())
 # ---- killed at every store ----
 
 
-def scenario_for(pid: int, steps: tuple[str, ...] = (*AWAY, *BACK)) -> list[str]:
-    return [f"{step} {pid}" for step in steps]
-
-
 def resume(scene: Scene, when: str) -> int:
     """Brings the process back, from however far its suspension came; returns that."""
     now = state(scene.warden, scene.pid)
@@ -352,7 +340,8 @@ def test_warden_killed_at_each_store_is_found_out(scene, killed_at_each_store):
     """The next who needs room finds out how far it came; the suspended process lives on."""
     before, found = used(scene.container), []
     rest = (LIMIT * MIB - before) // (2 * MIB) * 2 * MIB
-    for point, _ in enumerate(killed_at_each_store(scene.container, *scenario_for(scene.pid), least=15), 1):
+    steps = (f"{step} {scene.pid}" for step in (*AWAY, *BACK))
+    for point, _ in enumerate(killed_at_each_store(scene.container, *steps, least=15), 1):
         when = f"killed at point {point}"
         away = state(scene.warden, scene.pid) == CHECKPOINTED
         scene.takes_exactly(scene.room() if away else rest, when)
@@ -377,7 +366,7 @@ def test_both_killed_at_each_store_leave_nothing(scene, shells, killed_at_each_s
 def test_who_puts_it_right_killed_at_each_store(scene, killed_at_each_store):
     """Whoever comes next to a half-suspended process, or to one that died so, and dies at that itself."""
     container, before = scene.container, used(scene.container)
-    away = scenario_for(scene.pid, AWAY)
+    away, back = ([f"{step} {scene.pid}" for step in steps] for steps in (AWAY, BACK))
     points = sum(1 for _ in killed_at_each_store(container, *away, before=lambda n: resume(scene, f"before {n}")))
     resume(scene, "after the last")
     for first in range(max(1, points - 6), points):  # around the store that changes the state
@@ -385,7 +374,7 @@ def test_who_puts_it_right_killed_at_each_store(scene, killed_at_each_store):
         def leave_half(_: int, at: int = first) -> None:
             list(killed_at_each_store(container, *away, points=[at]))
 
-        rescuers = killed_at_each_store(container, *scenario_for(scene.pid, BACK), before=leave_half, least=5)
+        rescuers = killed_at_each_store(container, *back, before=leave_half, least=5)
         for point, _ in enumerate(rescuers, 1):
             when = f"killed at {first}, then at {point}"
             resume(scene, when)

@@ -13,7 +13,7 @@ INVALID_VALUE = 1
 LIMIT = 3000
 MAPPED = {"HAMI_SIM_GRAPH_MAPPED": "1"}  # as drivers whose documents are to be believed
 FREES_FIRST = ["cuGraphInstantiateWithFlags", "cuGraphInstantiateWithParams", "cuGraphInstantiateWithParams_ptsz"]
-WAYS = ["node", "generic", "capture", "child", "nested"]
+WAYS = ["node", "capture", "nested"]
 
 
 @pytest.fixture

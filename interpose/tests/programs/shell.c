@@ -22,34 +22,22 @@ static void answer(int status) {
     printf("%d %zu\n", status, status == 0 ? made++ : 0);
 }
 
-/* How the memory nodes come into a graph. */
-static int add_memory(void *graph, const char *way, uint64_t bytes, int device, CUdeviceptr *address) {
-    struct memory_node node = {.type = 1, .location_type = 1, .location_id = device, .bytes = bytes};
-    struct {
-        int type, reserved[3];
-        struct memory_node node;
-        char rest[128];
-    } generic = {.type = 10, .node = node};
-    void *made = NULL;
-    int status = 0;
-    if (strcmp(way, "generic") == 0) {
-        status = CALL(cuGraphAddNode_v2, &made, graph, NULL, NULL, (size_t)0, &generic);
-        *address = generic.node.address;
-    } else if (strcmp(way, "child") == 0 || strcmp(way, "nested") == 0) {
-        void *child = NULL, *inner = NULL;
-        CHECK(CALL(cuGraphCreate, &child, 0u));
-        status = CALL(cuGraphAddMemAllocNode, &made, child, NULL, (size_t)0, &node);
-        *address = node.address;
-        for (int level = strcmp(way, "nested") == 0 ? 20 : 0; level > 0; level--) {
-            inner = child;
-            CHECK(CALL(cuGraphCreate, &child, 0u));
-            CHECK(CALL(cuGraphAddChildGraphNode, &made, child, NULL, (size_t)0, inner));
-        }
-        CHECK(CALL(cuGraphAddChildGraphNode, &made, graph, NULL, (size_t)0, child));
-    } else {
-        status = CALL(cuGraphAddMemAllocNode, &made, graph, NULL, (size_t)0, &node);
-        *address = node.address;
+/* Adds a memory node to a graph, or to one that it has as a child of a child. */
+static int add_memory(void *graph, bool nested, uint64_t bytes, CUdeviceptr *address) {
+    enum { LEVELS = 20 };
+    struct memory_node node = {.type = 1, .location_type = 1, .bytes = bytes};
+    void *made = NULL, *in = graph, *inner = NULL;
+    if (nested)
+        CHECK(CALL(cuGraphCreate, &in, 0u));
+    int status = CALL(cuGraphAddMemAllocNode, &made, in, NULL, (size_t)0, &node);
+    for (int level = 1; nested && level <= LEVELS; level++) {
+        inner = in;
+        in = graph;
+        if (level < LEVELS)
+            CHECK(CALL(cuGraphCreate, &in, 0u));
+        CHECK(CALL(cuGraphAddChildGraphNode, &made, in, NULL, (size_t)0, inner));
     }
+    *address = node.address;
     return status;
 }
 
@@ -89,7 +77,7 @@ static int make_graph(uint64_t *out, uint64_t bytes, uint64_t count, const char 
             status = status != 0 ? status : cuMemFreeAsync(address, stream);
             continue;
         }
-        status = add_memory(graph, way, bytes, 0, &address);
+        status = add_memory(graph, strcmp(way, "nested") == 0, bytes, &address);
         if (status == 0 && strcmp(way, "keep") == 0)
             things[THINGS - 1] = address;
         else if (status == 0)
