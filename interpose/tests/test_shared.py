@@ -81,15 +81,6 @@ class Pair:
         assert self.taker("external_lent", size, self.box) == [0, 0]
         assert self.other("external_fetched", SIZE) == [0, 0]
 
-    def share_pool(self) -> tuple[int, int, int, int]:
-        """An allocation from a shared pool: the pool and the address at the taker, likewise at the other."""
-        pool = self.taker.made("pool", 0)
-        address = self.taker.made("from_pool", SIZE, pool)
-        assert self.taker.status("post_pool", pool, self.box) == 0
-        imported = self.other.made("fetch_pool")
-        pointer = self.other.made("import_pointer", imported, self.taker.line("export_pointer", address).split()[1])
-        return pool, address, imported, pointer
-
 
 @pytest.fixture
 def pair(make_container, shells, tmp_path) -> Pair:
@@ -350,29 +341,13 @@ def test_imported_memory_is_unbound_on_its_own_device_alone(make_container, shel
 # ---- pools ----
 
 
-@pytest.mark.parametrize("first", ["frees", "destroys", "is killed"])
-def test_shared_pool_counts_once_until_the_last_lets_go(pair, first):
-    pool, address, imported, pointer = pair.share_pool()
-    assert pair.shared() == SIZE
-    if first == "is killed":
-        pair.ends(first)
-        assert pair.shared() == SIZE
-    assert pair.other.status("free_async", pointer) == pair.other.status("sync") == 0
-    assert pair.shared() == SIZE
-    if first == "frees":
-        assert pair.taker.status("free_async", address) == pair.taker.status("sync") == 0
-        assert pair.shared() == 0
-    assert pair.other.status("destroy_pool", imported) == 0
-    assert pair.shared() == (SIZE if first == "destroys" else 0)
-    if first == "destroys":
-        assert pair.taker.status("free_async", address) == pair.taker.status("sync") == 0
-        assert pair.taker.status("destroy_pool", pool) == 0
-        assert pair.shared() == 0
-
-
 def test_importer_holds_a_pool_until_its_stream_is_waited_for(pair):
     """It frees behind a kernel and destroys the pool; the process that made the pool has died."""
-    _, _, imported, pointer = pair.share_pool()
+    pool = pair.taker.made("pool", 0)
+    address = pair.taker.made("from_pool", SIZE, pool)
+    assert pair.taker.status("post_pool", pool, pair.box) == 0
+    imported = pair.other.made("fetch_pool")
+    pointer = pair.other.made("import_pointer", imported, pair.taker.line("export_pointer", address).split()[1])
     assert pair.other.status("from_pool", 2 * MIB, imported) not in {0, OUT_OF_MEMORY}, "the driver's answer"
     pair.ends("is killed")
     assert pair.other.status("run", 1000) == pair.other.status("free_async", pointer) == 0
