@@ -1,11 +1,11 @@
 /*
- * again: two streams are used and destroyed; two new ones have their handles, the other way round in the library's
- * tables, and are launched in once each as lines come on the input. Says when each step is done.
+ * again: uses two streams and destroys them. Two new streams get their handles, in the other order of the library's
+ * tables. Launches in each of them once. Prints a line after each step and waits for input.
  *
- * again moved: a stream of device 1 is used and destroyed; one of device 0 has its handle, and is launched in.
+ * again moved: uses and destroys a stream of device 1. A stream of device 0 gets its handle, and is launched in.
  *
- * again green|primary|reset: a green context, or the primary one that only a green one holds, is launched in and ends,
- * with the green one or by a reset; the next one has its handle.
+ * again green|primary|reset: launches in a green context, or in the primary one that only a green one holds. It ends
+ * with the green one or by a reset. The next context gets its handle, and is launched in.
  */
 #include "driver.h"
 

@@ -1,8 +1,7 @@
 /*
- * crowd ROUNDS: threads that give a device work in all the ways there are, all at once: two that share a stream, some
- * with streams of their own that come and go, one on its per-thread default stream, one in contexts that come and go,
- * one that captures graphs and launches them, one that forks. Each goes on until it has had ROUNDS and its input ended.
- * Prints what was launched.
+ * crowd ROUNDS: threads give a device work in all ways at once. Two share a stream, two use streams that come and go,
+ * one uses its per-thread default stream, one uses contexts that come and go, one captures and launches graphs, one
+ * forks. Each thread stops after ROUNDS and the end of the input. Prints how much was launched.
  */
 #include "driver.h"
 

@@ -1,13 +1,13 @@
 /*
- * ending WHAT [HANDLE HANDLE]: a thread ends a context, and while the driver has not come back from that, this one does
- * WHAT. Says so twice, when there should be something left and when there should not, and goes on with each line of its
- * input.
+ * ending WHAT [HANDLE HANDLE]: a thread ends a context. While the driver has not come back from that, the main thread
+ * does WHAT. It prints a line when some of its memory is left, and another when none is, and waits for input each time.
  *
- *   large, async  takes memory where the context that ended had small allocations, and frees it
- *   pools         likewise from a pool, which is destroyed in the end
- *   green         likewise where it ended with the last green context
- *   kept, view    takes and frees small memory of a primary context that only lost a reference; by a green context
- *   shared        opens another process's memory where the context that ended had some
+ *   large, async  takes memory where the ended context had small allocations, and frees it
+ *   pools         does that with a pool, which it destroys in the end
+ *   green         does that where the context ended with its last green context
+ *   kept          takes and frees small memory of a primary context that only lost a reference
+ *   view          does that through a green context
+ *   shared        opens another process's memory where the ended context had some
  */
 #include "driver.h"
 
@@ -40,7 +40,7 @@ static void *ender(void *data) {
     return NULL;
 }
 
-/* Begins, and waits until the driver should have done it all but for coming back. */
+/* Starts the thread, and waits until the driver has ended the context and sleeps before it returns. */
 static pthread_t begin(void) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, ender, NULL));

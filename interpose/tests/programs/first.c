@@ -1,17 +1,14 @@
 /*
- * first HOW ROUNDS [PLUGIN]: in each of ROUNDS processes, two threads meet in the library's first moments: one makes
- * its first call, and the other, a moment before or after that, does what HOW says. Whoever waits for ever is ended by
- * a signal, which fails. "load": loads the plugin, which looks a function up; "fork": makes a child that uses CUDA;
- * "start": the same, when the first call is one of NVML and functions have been looked up.
+ * first HOW ROUNDS [PLUGIN]: tests the first moments of the library. Each round is a process of its own. A process that
+ * waits for ever is ended by SIGALRM, and the program fails. HOW:
  *
- * first construct ROUNDS PLUGIN: in each of ROUNDS processes a thread loads and unloads the plugin, which makes a
- * context and allocates in it as it is loaded, while other threads do the same as their first calls and go on.
- *
- * first pools ROUNDS: in each of ROUNDS processes threads take memory from the device's own pool at the same moment,
- * the first that is taken from it; the container must lose what they took, no more and no less.
- *
- * first cancel: threads are cancelled in their first call, and in one that has new limits to read, which "changed" on
- * the input says there are; prints the memory that another thread is shown then.
+ *   load       one thread makes its first call; shortly before or after that, the other one loads the plugin, which
+ * looks a function up fork       the other one makes a child that uses CUDA start      the same, but the first call is
+ * one of NVML, and functions have been looked up before construct  a thread loads and unloads the plugin, which makes a
+ * context and allocates in it; other threads do the same as their first calls and go on until the last unload pools all
+ * threads take the first memory of the device's own pool at the same moment; the container must lose exactly what they
+ * took cancel     (without ROUNDS) a thread is cancelled in its first call, and one after each line of the input, when
+ * it has new limits to read; prints the total memory that another thread is shown then
  */
 #include "driver.h"
 

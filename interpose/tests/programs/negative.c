@@ -1,13 +1,19 @@
 /*
- * negative STATE: calls functions with arguments that make no sense and prints what they answer. STATE: "none" (CUDA
- * and NVML not started), "started" (no context), "context", "thread" (a context, but calls come from a thread without
- * one), "ended" (NVML started, asked and shut down).
+ * negative STATE: calls functions with arguments that make no sense and prints their answers. STATE: "none" (CUDA and
+ * NVML are not started), "started" (no context), "context", "thread" (calls come from a thread without a context),
+ * "ended" (NVML was started, asked and shut down).
  *
- * Each line of input is "FUNCTION VARIANT KINDS": kinds of the arguments in one word, p for a pointer, i for an
- * integer, b for 64 bytes by value. VARIANT: "null" (pointers NULL, integers 0), "zero" (pointers to zeroed memory),
- * "one" (the same, integers 1), "handle" (the first pointer is an NVML handle, the others NULL), "valid" (the same, and
- * the others to memory that begins with 64, as lists with so much room are asked for). A line of output: function,
- * status and, for each pointer, whether anything was written there; after an error, what.
+ * A line of input is "FUNCTION VARIANT KINDS". KINDS has a letter for each argument: p is a pointer, i an integer, b 64
+ * bytes by value. VARIANT says what they are:
+ *
+ *   null    NULL and 0
+ *   zero    pointers to zeroed memory, and 0
+ *   one     pointers to zeroed memory, and 1
+ *   handle  an NVML handle, then NULL
+ *   valid   an NVML handle, then pointers to memory that begins with 64: room for a list of that length
+ *
+ * A line of output has the function, the status, and for each pointer whether something was written there; after an
+ * error also a checksum of it.
  */
 #include "driver.h"
 

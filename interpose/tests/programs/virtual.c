@@ -1,16 +1,17 @@
 /*
- * Virtual time for programs of several processes and threads, preloaded in front of everything else.
+ * Virtual time for programs of several processes and threads. It is preloaded in front of everything else.
  *
- * The clock stands in a shared file. One thread runs at a time, the one whose moment has come; when it sleeps or waits,
- * the clock jumps to the moment of the next. So what happens depends on the programs alone and not on how busy the
- * machine is, and fourteen seconds take as long as there is something to compute. Programs and libraries run
- * unchanged: they sleep by nanosleep and clock_nanosleep, wait by futex, read the monotonic clock.
+ * The clock is in a shared file. One thread runs at a time. When it sleeps or waits, the clock jumps to the earliest
+ * moment at which another thread is due, and that thread runs. So a result depends on the programs alone and not on how
+ * busy the machine is, and fourteen seconds take only as long as the computing in them. Programs and libraries run
+ * unchanged: they sleep by nanosleep and clock_nanosleep, wait by futex, and read the monotonic clock.
  *
- * A sleep ends HAMI_VIRTUAL_SLACK_NS late and a futex wakes after HAMI_VIRTUAL_WAKE_NS, as on a real machine; computing
- * takes no time, except that every look at the clock takes LOOK_NS. Processes that die are found within some 100 ms of
- * real time, and none of virtual.
+ * A sleep ends HAMI_VIRTUAL_SLACK_NS late and a futex wakes after HAMI_VIRTUAL_WAKE_NS, as on a real machine. A look at
+ * the clock takes LOOK_NS; other computing takes no time. A process that died is noticed within 100 ms of real time,
+ * and in no virtual time.
  *
- * How often each process sleeps, wakes others and looks at files is counted: what costs CPU, and is the same each time.
+ * The file counts how often each process sleeps, wakes another and accesses a file. These calls cost CPU time on a real
+ * machine, and their numbers are the same in each run.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -55,10 +56,10 @@ struct counts {
     _Atomic uint64_t waits, wakes, files;
 };
 
-/* The file, made by the tests: zeros, but for the clock's start and how many processes take part. */
+/* The shared file. The tests make it: all zeros except `now` and `expected`, the number of processes. */
 struct world {
     uint64_t now;
-    uint64_t next_due; /* of those who wait */
+    uint64_t next_due; /* the earliest `due` of a waiting thread */
     uint32_t expected, registered;
     _Atomic int lock;
     uint32_t running; /* index + 1 */
@@ -90,7 +91,7 @@ static long raw(long number, long a, long b, long c, long d, long e, long f) {
     return result;
 }
 
-/* ---- the world's lock; all that is held under it is short ---- */
+/* ---- the lock of the world, held for a few instructions at a time ---- */
 
 static bool dead(int pid) {
     char path[32], text[512];
@@ -123,7 +124,7 @@ static void unlock(void) {
     atomic_store(&world->lock, 0);
 }
 
-/* ---- who runs ---- */
+/* ---- which thread runs ---- */
 
 static int earliest(void) {
     int best = -1;
@@ -137,7 +138,7 @@ static int earliest(void) {
     return best;
 }
 
-/* Gives the baton to whoever is due first. */
+/* Lets the thread run that is due first. */
 static void pass(void) {
     int next = world->registered < world->expected ? -1 : earliest();
     world->running = 0;
@@ -361,9 +362,9 @@ EXPORT long syscall(long number, ...) {
     for (int i = 0; i < 6; i++)
         a[i] = va_arg(list, long);
     va_end(list);
-    long result = number == SYS_futex && virtual()
-                      ? futex((uint32_t *)a[0], (int)a[1], (uint32_t)a[2], (const struct timespec *)a[3], (uint32_t)a[5])
-                      : raw(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    long result = number == SYS_futex && virtual() ? futex((uint32_t *)a[0], (int)a[1], (uint32_t)a[2],
+                                                           (const struct timespec *)a[3], (uint32_t)a[5])
+                                                   : raw(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (result < 0 && result > -4096) {
         errno = (int)-result;
         return -1;
