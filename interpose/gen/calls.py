@@ -52,7 +52,7 @@ def symbols(source: Path, root: Path, folder: Path) -> tuple[set[str], set[str]]
 
 
 def arrows(root: Path) -> Arrows:
-    """Who calls whom, of all sources under `root`/src and `root`/generated."""
+    """The calls between all source files under `root`/src and `root`/generated."""
     sources = sorted([*root.glob("src/**/*.[cS]"), *root.glob("generated/**/*.c")])
     with tempfile.TemporaryDirectory(prefix="hami-calls-") as folder, ThreadPoolExecutor() as pool:
         found = list(pool.map(lambda source: symbols(source, root, Path(folder)), sources))

@@ -1,4 +1,4 @@
-/* Who is told of what. The one hand-written file that knows every room; parts.h has the events. */
+/* The functions to call for each event of parts.h. No other hand-written file knows every room. */
 #include "parts.h"
 
 #include "compute/compute.h"

@@ -1,4 +1,4 @@
-"""What is in use is what the living hold, in whatever order they take, share, give back, suspend and end."""
+"""The region counts what living processes hold, in any order of taking, sharing, freeing, suspending and ending."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class World:
         self.start()
 
     def room(self) -> tuple[int, int]:
-        """What is left of the device's share, and in the host."""
+        """Bytes that the container may still take: on the device, and of the host's memory."""
         found = self.container.region().devices[0]
         in_host = found.oversubscription.used_bytes
         return self.share - found.used_bytes + in_host, LIMIT * MIB - self.share - in_host

@@ -35,7 +35,7 @@ class Pair:
         return self.container.agreed(self.device if device is None else device)
 
     def shared(self) -> int:
-        """What is not for contexts."""
+        """Bytes in use, without the reserves of contexts."""
         return self.used() - self.reserve
 
     def counted(self) -> int:

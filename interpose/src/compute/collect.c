@@ -54,7 +54,7 @@ static int collect_by_end(const void *a, const void *b) {
     return (first->end > second->end) - (first->end < second->end);
 }
 
-/* What was collected of a device and is not charged yet. */
+/* The completed timing events of one device that are not charged yet. */
 static struct under_way collect_uncharged(const struct limited_device *d, const struct completed *found,
                                           unsigned count) {
     struct under_way first = NOTHING_UNDER_WAY;

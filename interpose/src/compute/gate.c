@@ -26,7 +26,7 @@ enum {
 struct gate_wait {
     struct limited_device *device;
     bool waiting, has_ticket, without_turn;
-    bool waited_for_balance; /* there is more than one grant now */
+    bool waited_for_balance; /* so the balance may now pay for more than one grant */
     uint64_t began;
     uint32_t ticket;
 

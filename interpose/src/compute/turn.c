@@ -297,7 +297,10 @@ uint64_t turn_longest_launch(struct limited_device *d, uint64_t now) {
     return longest;
 }
 
-/* Others' work ends before our turn begins, or shortly after it, and before ours. A later time is not believed. */
+/*
+ * The time up to which other containers' work is complete, as the page says; 0: it says nothing that matters. Their
+ * work ends before our turn begins, or shortly after it, and before `end`. A later time is not believed.
+ */
 uint64_t turn_frontier(struct limited_device *d, uint64_t end) {
     struct hami_turn_page seen;
     uint64_t last = atomic_load(&d->shared->turn_since) + FRONTIER_LATE_NS;

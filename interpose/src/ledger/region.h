@@ -1,7 +1,7 @@
 /*
  * The region as this process sees it: mapped once, with one slot of its own. Called by every room above.
  *
- * Who owns a slot and whether the owner lives is decided here. While the record lock of a slot is held, its owner
+ * This file decides who owns a slot, and whether the owner lives. While the record lock of a slot is held, its owner
  * lives. Without the lock it may still live: a program that closes any descriptor of the file loses its record locks
  * until our next look. So an owner in our pid namespace is looked up in /proc before it is called dead; an owner in
  * another namespace cannot be, and the lock alone decides. Two processes never share a slot: none claims a slot whose

@@ -17,7 +17,7 @@ struct item {
     CUdevice device;     /* or UNREAD_GRAPH */
 };
 
-/* What is found in a graph. */
+/* A search for the memory nodes of a graph. */
 struct search {
     struct hami_graph_memory *memory;
     struct item *items;

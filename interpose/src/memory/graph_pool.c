@@ -90,7 +90,7 @@ static bool graph_pool_grew_in_vain(const struct graph_pool *pool, const struct 
     return pool->lack == 0 ? grown != 0 : pool->lack < part->bytes && grown >= part->bytes;
 }
 
-/* After a run, which cannot be undone: what it took without a reserve is made up for by a trim. */
+/* After a run, which cannot be undone: if the pool took more than was reserved for it, trims the pool. */
 static void graph_pool_finish(struct graph_pool *pool, const struct hami_graph_part *part) {
     uint64_t allowed = pool->base.charge.pages;
     (void)hami_driver_pool_reconcile(&pool->base);

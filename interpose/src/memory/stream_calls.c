@@ -283,8 +283,10 @@ static CUresult pool_import(CUmemoryPool handle, uint64_t identity) {
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Of a pool that no process of the container made, only the pointers in it tell anything. The driver may take over a
- * descriptor, so it is read before. */
+/*
+ * The driver does not say how much memory an imported pool has reserved. If no process of the container made the pool,
+ * its imported pointers are counted instead. The identity is read first: the driver may close the descriptor.
+ */
 int32_t hami_pool_import(enum hami_hook hook, CUmemoryPool *handle, void *shareable, int32_t type, uint64_t flags) {
     bool bytes = type == CU_MEM_HANDLE_TYPE_FABRIC;
     uint64_t identity = bytes ? 0 : hami_identity_of_import(shareable, type);

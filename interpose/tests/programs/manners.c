@@ -97,7 +97,7 @@ static void show_rest(void) {
            getpriority(PRIO_PROCESS, 0), fegetround(), prctl(PR_GET_DUMPABLE), prctl(PR_GET_TIMERSLACK) > 0);
 }
 
-/* What is mapped of us or of the driver, the library itself aside. */
+/* Prints the mappings of our files and of the driver, without libvgpu.so itself. */
 static void show_mappings(void) {
     char text[4096];
     FILE *maps = fopen("/proc/self/maps", "r");

@@ -63,7 +63,7 @@ static int take(struct thing *thing, uint64_t random, const struct graph *graph)
     }
 }
 
-/* What was exported goes before what was imported, or after it. */
+/* Exports memory and imports it again, then frees the two in either order. */
 static int share_memory(uint64_t random) {
     struct hami_allocation_prop prop = {.type = 1, .handle_types = 1, .location = {.type = 1, .id = 0}};
     CUmemHandle own = 0, again = 0;
