@@ -102,6 +102,8 @@ class Top(App[None]):
     # --- drawing
 
     def _draw(self) -> None:
+        if not self.is_running:  # the view is closing, and its parts may be gone
+            return
         if not self._gatherer.covers(self._options.nodes):  # a look by the new filter is under way
             self.query_one("#summary", Static).update(ASKING)
             return

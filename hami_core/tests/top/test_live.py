@@ -30,8 +30,9 @@ async def settled(pilot) -> None:
 
 @pytest.fixture
 async def started():
+    """A view whose clock stands still: ages do not depend on how busy the machine is."""
     installation = small()
-    app = Top(Gatherer(installation), options(), 3600)
+    app = Top(Gatherer(installation, clock=lambda: 100.0), options(), 3600)
     async with app.run_test(size=(160, 30)) as pilot:
         await settled(pilot)
         yield installation, app, pilot
@@ -203,3 +204,22 @@ async def test_view_is_refreshed_by_itself():
     async with Top(Gatherer(installation), options(), 0.05).run_test() as pilot:
         while len(installation.of_scheduler.calls) < 3:
             await pilot.pause(0.05)
+
+
+@pytest.mark.parametrize("steps", range(0, 12, 2))
+async def test_a_look_that_ends_as_the_view_closes_is_not_drawn(steps):
+    """Whichever part of the closing the answer meets: it comes after so many steps of the event loop."""
+    installation = small()
+    app = Top(Gatherer(installation), options(), 3600)
+
+    async def answer_later() -> None:
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        installation.of_scheduler.until.set()
+
+    async with app.run_test() as pilot:
+        await settled(pilot)
+        installation.of_scheduler.until = asyncio.Event()
+        app._look()
+        answer = asyncio.create_task(answer_later())
+    await answer
