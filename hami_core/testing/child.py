@@ -203,6 +203,8 @@ def _run(folder: str, case: str, collector: Collector) -> int:
     rows = capability_matrix(vendors)
     collector.capabilities = {row["family"]: {k: v for k, v in row.items() if k != "family"} for row in rows}
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-W", "error", f"--rootdir={folder}"]
+    # Not in pytest's shared folder, where it would spend this run's time on removing what earlier runs left.
+    options.append(f"--basetemp={folder}/tests")
     status = int(pytest.main([*options, "-c", os.devnull, case], plugins=[collector]))
     collector.write(finished=status in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED})
     return status
