@@ -49,7 +49,7 @@ class CredentialReconciler:
     Args:
         name: Its name, for messages and metrics.
         credential: The credential.
-        usable: Called once, as soon as the credential can be used.
+        usable: Begins its use. Called once, as soon as it can be used.
     """
 
     def __init__(self, name: str, credential: Credential, usable: Callable[[], Awaitable[None]] | None = None) -> None:
@@ -59,9 +59,11 @@ class CredentialReconciler:
         self.error = ""
 
     def check(self) -> str:
-        """For readiness: why the credential can't be used, with the last error; empty: it can."""
+        """For readiness: why the credential is not in use, with the last error; empty: it is."""
         problem = self._credential.problem()
-        return f"{problem}: {self.error}" if problem and self.error else problem
+        if problem:
+            return f"{problem}: {self.error}" if self.error else problem
+        return "its use has not begun" if self._usable is not None else ""
 
     async def run(self) -> None:
         """Issue and renew the credential until cancelled."""
@@ -85,8 +87,8 @@ class CredentialReconciler:
 
     async def _begin(self) -> None:
         if self._usable is not None and not self._credential.problem():
-            usable, self._usable = self._usable, None
-            await usable()
+            await self._usable()
+            self._usable = None
 
     def _failed(self, error: str) -> None:
         if error != self.error:

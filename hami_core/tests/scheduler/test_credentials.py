@@ -9,6 +9,7 @@ import ssl
 import aiohttp
 import pytest
 
+from hami_core.scheduler.credentials.reconciler import CredentialReconciler
 from hami_core.sim.cluster import Cluster
 from hami_core.tests.scheduler.test_process import hami_scheduler, ready
 from hami_core.tests.scheduler.vendor import node, pod
@@ -122,6 +123,34 @@ async def test_new_cluster_gets_an_admitted_bound_and_signed_pod(tmp_path, bed, 
         assert load_public_keys(published[name].encode(), where=name)
         assert await hami.end() == 0
         assert not [line for line in hami.log if line["level"] == "error" and "there is none" not in line["error"]]
+
+
+async def test_not_ready_before_the_webhook_listens():
+    """The Service sends requests to a pod as soon as it is ready."""
+    begun, listens = asyncio.Event(), asyncio.Event()
+
+    class Issued:
+        pace_s = 60.0
+
+        def problem(self) -> str:
+            return ""
+
+        async def step(self) -> None:
+            pass
+
+    async def listen() -> None:
+        begun.set()
+        await listens.wait()
+
+    reconciler = CredentialReconciler("webhook-certificate", Issued(), listen)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        task = group.create_task(reconciler.run())
+        await begun.wait()
+        assert reconciler.check() == "its use has not begun"
+        listens.set()
+        while reconciler.check():
+            await asyncio.sleep(0)
+        task.cancel()
 
 
 async def until(condition, seconds: float = 90.0):
