@@ -10,5 +10,5 @@ from hami_core.testing.run import run
 
 @pytest.mark.parametrize("name", sorted(source.name for source, _ in installed(VENDORS)))
 def test_installed_vendor_passes_without_devices(name):
-    report = run(name)
+    report = run(name, timeout_s=150)  # for a busy machine; budgets of hooks are counted in calls
     assert report.passed, str(report)

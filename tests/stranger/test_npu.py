@@ -96,7 +96,7 @@ def test_vendor_is_found_by_its_entry_points(machine, hami):
 
 
 def test_both_sides_pass_the_kit(machine, hami):
-    done = hami("conformance", "acme", "--node", **devices(machine))
+    done = hami("conformance", "acme", "--node", "--timeout=150", **devices(machine))
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -381,7 +381,7 @@ def test_mistake_is_named_with_its_cause(outcomes, mistake):
 def test_hook_that_never_returns_is_named(tmp_path):
     site = Site(tmp_path)
     site.add(filtering("while True:\n        pass"))
-    done = site.run("-m", "hami_core", "conformance", "acme0", "--timeout=15")
+    done = site.run("-m", "hami_core", "conformance", "acme0", "--timeout=45")
     assert done.returncode == 1, done.stderr
     assert re.search(
         r"failed   hooks stay within their budget\n +the hook custom_filter did not return in time;", done.stdout
@@ -392,7 +392,7 @@ def test_hook_that_never_returns_is_named(tmp_path):
 def test_import_that_never_ends_is_named(tmp_path):
     site = Site(tmp_path)
     site.add({SCHEDULER: ("REGISTER_KEY =", "while True: ...\nREGISTER_KEY =")})
-    done = site.run("-m", "hami_core", "conformance", "acme0", "--timeout=6")
+    done = site.run("-m", "hami_core", "conformance", "acme0", "--timeout=20")
     assert done.returncode == 1, done.stderr
     assert re.search(
         r"failed   loading the vendor\n +did not return in time; it was at .*hami_acme0/__init__.py", done.stdout
@@ -402,7 +402,7 @@ def test_import_that_never_ends_is_named(tmp_path):
 def test_crash_names_the_test_and_the_hook(tmp_path):
     site = Site(tmp_path)
     site.add(filtering("import os, signal; os.kill(os.getpid(), signal.SIGKILL)"))
-    done = site.run("-m", "hami_core", "conformance", "acme0")
+    done = site.run("-m", "hami_core", "conformance", "acme0", "--timeout=150")
     assert done.returncode == 1, done.stderr
     assert re.search(r"failed   hooks stay within their budget\n +the process ended with SIGKILL", done.stdout)
 
@@ -420,7 +420,7 @@ def test_crash_names_the_test_and_the_hook(tmp_path):
 def test_load_error_is_reported_once(tmp_path, changes):
     site = Site(tmp_path)
     site.add(changes)
-    done = site.run("-m", "hami_core", "conformance", "acme0", "--node")
+    done = site.run("-m", "hami_core", "conformance", "acme0", "--node", "--timeout=150")
     assert done.returncode == 1, done.stderr
     assert done.stdout.count("    failed   ") == 1, done.stdout
     assert "1 failed" in done.stdout
@@ -430,7 +430,7 @@ def test_load_error_is_reported_once(tmp_path, changes):
 def test_node_side_that_is_not_found_fails_a_run_with_node(tmp_path):
     site = Site(tmp_path)
     site.add({}, points={"hami.node": "acme-npu = hami_acme0.node:AcmeNode"})
-    done = site.run("-m", "hami_core", "conformance", "acme0", "--node", "--report")
+    done = site.run("-m", "hami_core", "conformance", "acme0", "--node", "--report", "--timeout=150")
     assert done.returncode == 1, done.stderr
     report = json.loads(done.stdout)
     failed = {result["test"]: result["detail"] for result in report["results"] if result["outcome"] == "failed"}

@@ -225,7 +225,9 @@ def test_pages_for_authors_have_no_raw_sphinx_directives(page):
 
 
 def test_kit_without_files_passes_and_names_the_distribution(author):
-    code = "import json; from hami_core.testing import run; print(json.dumps(run('hami-zeta').as_json()))"
+    code = (
+        "import json; from hami_core.testing import run; print(json.dumps(run('hami-zeta', timeout_s=150).as_json()))"
+    )
     done = author("-c", code)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
