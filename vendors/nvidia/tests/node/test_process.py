@@ -365,6 +365,11 @@ async def test_a_pod_that_does_not_fit_gets_an_event(bed):
     devices, _ = await bed.devices()
     first = devices[0]
     await bed.run("a", [(first.id, first.memory_mib - 10)], "sleep 300")
+
+    async def runs() -> bool:
+        return await bed.phase("a") == "Running"
+
+    await bed.until(runs, "the first pod to run")  # the agent gives the memory to the one that comes first
     await bed.run("b", [(first.id, 11)], SHOW)
 
     async def told() -> bool:
