@@ -40,6 +40,7 @@ def state(gpus):
             state.set_modes(index, compute="default", mig=False)
             state.set_memory_repair(index)
         state.clear()
+        state.forget_cgroups()
 
 
 @pytest.fixture

@@ -349,6 +349,13 @@ class State:
             for fault in self._books.faults:
                 fault.active = 0
 
+    def forget_cgroups(self) -> None:
+        """Ends all memory limits of cgroups. They go by inode, which the file system gives to another folder later."""
+        with self._writing():
+            for limit in self._books.limits[: self._books.limit_count]:
+                limit.cgroup = 0
+            self._books.limit_count = 0
+
     def lose(self, index: int) -> None:
         """The card falls off the bus: Xid 79, NVML answers GPU_IS_LOST, CUDA calls fail with 999."""
         card = self._card(index)
