@@ -143,18 +143,19 @@ def symbol_list(symbols: list[Symbol]) -> str:
 class Family:
     """Symbols that are treated alike: by a policy, or by C code before and after the driver's function.
 
-    In the code stand the symbol's arguments by their names, STATUS for the call of the driver's function, and
-    PER_THREAD for whether the symbol works on the per-thread default stream.
+    `before` is a statement, `refuse_if` a condition under which the driver is not called, `after` the answer. In them
+    stand the symbol's arguments by their names, HOOK for its number, PER_THREAD for whether it works on the per-thread
+    default stream, and in `after` `status` for the driver's answer.
     """
 
     name: str
     group: str
-    policy: str | None
-    before: str | None
-    after: str | None
     reason: str
     symbols: tuple[str, ...]
-    around: tuple[str, ...] = ()
+    policy: str | None
+    before: str | None
+    refuse_if: str | None
+    after: str | None
 
 
 def read_families(path: Path) -> list[Family]:
@@ -164,14 +165,13 @@ def read_families(path: Path) -> list[Family]:
         name, group = entry["name"], entry["class"]
         if group not in CLASSES:
             raise SystemExit(f"{path.name}: family {name}: class {group!r} is none of {', '.join(CLASSES)}")
-        policy, before, after = entry.get("policy"), entry.get("before"), entry.get("after")
+        policy, before, refuse_if, after = (entry.get(key) for key in ("policy", "before", "refuse_if", "after"))
         if (group == "pass") != (policy is None and after is None) or (policy is not None and after is not None):
             raise SystemExit(
                 f"{path.name}: family {name}: a class other than pass needs a policy or code to run after the driver's "
                 "function, and pass has none"
             )
-        reason, listed, around = entry["reason"], tuple(entry["symbols"]), tuple(entry.get("around", ()))
-        families.append(Family(name, group, policy, before, after, reason, listed, around))
+        families.append(Family(name, group, entry["reason"], tuple(entry["symbols"]), policy, before, refuse_if, after))
     return families
 
 
@@ -307,44 +307,32 @@ def policy_header(hooks: list[Hook]) -> str:
     return "".join([*lines, "#endif\n"])
 
 
-def around_source(hooks: list[Hook]) -> str:
-    """Returns the policies that are made: a begin before the driver's function and an end after it."""
-    lines = [NOTE, '#include "memory/around.h"\n\n#include "policies.h"\n\n']
-    arounds = {family.policy: family.around for family in read_families(ROOT / "spec/cuda.toml") if family.around}
-    policies = merged_types(hooks)
-    for policy, (name, before, after) in sorted(arounds.items()):
-        s, types = policies[policy]
-        listed = [kind + arg for kind, (_, arg) in zip(types, s.args, strict=True)]
-        lines += [
-            f"int32_t hami_{policy}(enum hami_hook hook, {', '.join(listed)}) {{\n",
-            f"    struct hami_{name} state;\n    if (!hami_{name}_begin(&state, {before})) {{\n",
-            "        return CUDA_ERROR_OUT_OF_MEMORY;\n    }\n",
-            f"    int32_t status = hami_call_{policy}(hook, {s.names});\n",
-            f"    return hami_{name}_end(&state, status, {after});\n}}\n\n",
-        ]
-    return "".join(lines).removesuffix("\n")
-
-
 def wrapper_body(hook: Hook) -> list[str]:
-    """Returns the statements of a symbol's wrapper."""
+    """Returns the lines of a symbol's wrapper."""
     s, family = hook.symbol, hook.family
     if family.after is None:
-        return [f"return hami_{family.policy}({', '.join([f'HAMI_{s.name}', *([s.names] if s.names else [])])})"]
-    types = ", ".join(c_type(kind).strip() for kind, _ in s.args) or "void"
-    driver = f"{c_type(s.ret)}(*driver)({types}) = hami_driver_function(HAMI_{s.name})"
-    statements = [driver, *([family.before] if family.before else []), f"return {family.after}"]
-    words = {"STATUS": f"driver({s.names})", "PER_THREAD": "true" if s.mode != "-" else "false"}
-    return [re.sub("|".join(words), lambda found: words[found[0]], statement) for statement in statements]
+        return [f"return hami_{family.policy}({', '.join([f'HAMI_{s.name}', *([s.names] if s.names else [])])});"]
+    types = ", ".join(kind.strip() for kind in policy_types(s)) or "void"
+    lines = [f"{c_type(s.ret)}(*driver)({types}) = hami_driver_function(HAMI_{s.name});"]
+    if family.before is not None:
+        lines.append(f"{family.before};")
+    if family.refuse_if is not None:
+        lines += [f"if ({family.refuse_if}) {{", "    return CUDA_ERROR_OUT_OF_MEMORY;", "}"]
+    lines += [f"{c_type(s.ret)}status = driver({s.names});", f"return {family.after};"]
+    words = {"HOOK": f"HAMI_{s.name}", "PER_THREAD": "true" if s.mode != "-" else "false"}
+    return [re.sub(r"\b(HOOK|PER_THREAD)\b", lambda found: words[found[0]], line) for line in lines]
 
 
 def hook_source(hooks: list[Hook]) -> str:
     """Returns the wrappers and the table of names."""
-    headers = ("compute/compute.h", "memory/stream_pool.h", "policies.h")
+    rooms = ("compute/compute", "memory/around", "memory/graph", "memory/records", "memory/stream_pool")
+    headers = (*(f"{room}.h" for room in rooms), "policies.h")
     lines = [NOTE, *(f'#include "{header}"\n' for header in headers), "\n"]
     for hook in hooks:
         s = hook.symbol
-        head = f"{c_type(s.ret)}{s.name}{s.params}"
-        body = "".join(f"    {statement};\n" for statement in wrapper_body(hook))
+        listed = [kind + name for kind, (_, name) in zip(policy_types(s), s.args, strict=True)]
+        head = f"{c_type(s.ret)}{s.name}({', '.join(listed) or 'void'})"
+        body = "".join(f"    {line}\n" for line in wrapper_body(hook))
         lines += [f"HAMI_EXPORT {head};\n{head} {{\n{body}}}\n\n"]
     lines += ["const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {\n"]
     for hook in hooks:
@@ -392,7 +380,6 @@ def generate() -> dict[Path, str]:
     files[made / "policies.h"] = policy_header(hooks)
     files[made / "doors/calls.h"] = call_header()
     files[made / "doors/calls.c"] = call_source()
-    files[made / "memory/around.c"] = around_source(hooks)
     files[made / "hooks.c"] = hook_source(hooks)
     files[ROOT.parent / "docs/reference/interposer-coverage.md"] = coverage_page()
     return files

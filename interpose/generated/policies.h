@@ -11,12 +11,6 @@
 #include "doors/calls.h"
 #include "doors/hook.h"
 
-int32_t hami_array_create(enum hami_hook hook, void **pHandle, const void *pAllocateArray);
-static inline int32_t hami_call_array_create(enum hami_hook hook, void **pHandle, const void *pAllocateArray) {
-    int32_t (*driver)(void **, const void *) = hami_driver_function(hook);
-    return driver(pHandle, pAllocateArray);
-}
-
 int32_t hami_array_destroy(enum hami_hook hook, void *hArray);
 static inline int32_t hami_call_array_destroy(enum hami_hook hook, void *hArray) {
     int32_t (*driver)(void *) = hami_driver_function(hook);
@@ -53,24 +47,6 @@ static inline int32_t hami_call_ctx_attach(enum hami_hook hook, void **pctx, uin
     return driver(pctx, flags);
 }
 
-int32_t hami_ctx_create(enum hami_hook hook, void **pctx, uint32_t flags, int32_t dev);
-static inline int32_t hami_call_ctx_create(enum hami_hook hook, void **pctx, uint32_t flags, int32_t dev) {
-    int32_t (*driver)(void **, uint32_t, int32_t) = hami_driver_function(hook);
-    return driver(pctx, flags, dev);
-}
-
-int32_t hami_ctx_create_v3(enum hami_hook hook, void **pctx, void *paramsArray, int32_t numParams, uint32_t flags, int32_t dev);
-static inline int32_t hami_call_ctx_create_v3(enum hami_hook hook, void **pctx, void *paramsArray, int32_t numParams, uint32_t flags, int32_t dev) {
-    int32_t (*driver)(void **, void *, int32_t, uint32_t, int32_t) = hami_driver_function(hook);
-    return driver(pctx, paramsArray, numParams, flags, dev);
-}
-
-int32_t hami_ctx_create_v4(enum hami_hook hook, void **pctx, void *ctxCreateParams, uint32_t flags, int32_t dev);
-static inline int32_t hami_call_ctx_create_v4(enum hami_hook hook, void **pctx, void *ctxCreateParams, uint32_t flags, int32_t dev) {
-    int32_t (*driver)(void **, void *, uint32_t, int32_t) = hami_driver_function(hook);
-    return driver(pctx, ctxCreateParams, flags, dev);
-}
-
 int32_t hami_ctx_destroy(enum hami_hook hook, void *ctx);
 static inline int32_t hami_call_ctx_destroy(enum hami_hook hook, void *ctx) {
     int32_t (*driver)(void *) = hami_driver_function(hook);
@@ -89,40 +65,16 @@ static inline int32_t hami_call_ctx_set_limit(enum hami_hook hook, int32_t limit
     return driver(limit, value);
 }
 
-int32_t hami_graph_trim(enum hami_hook hook, int32_t device);
-static inline int32_t hami_call_graph_trim(enum hami_hook hook, int32_t device) {
-    int32_t (*driver)(int32_t) = hami_driver_function(hook);
-    return driver(device);
-}
-
 int32_t hami_primary_release(enum hami_hook hook, int32_t dev);
 static inline int32_t hami_call_primary_release(enum hami_hook hook, int32_t dev) {
     int32_t (*driver)(int32_t) = hami_driver_function(hook);
     return driver(dev);
 }
 
-int32_t hami_primary_reset(enum hami_hook hook, int32_t dev);
-static inline int32_t hami_call_primary_reset(enum hami_hook hook, int32_t dev) {
-    int32_t (*driver)(int32_t) = hami_driver_function(hook);
-    return driver(dev);
-}
-
-int32_t hami_primary_retain(enum hami_hook hook, void **pctx, int32_t dev);
-static inline int32_t hami_call_primary_retain(enum hami_hook hook, void **pctx, int32_t dev) {
-    int32_t (*driver)(void **, int32_t) = hami_driver_function(hook);
-    return driver(pctx, dev);
-}
-
 int32_t hami_total_mem(enum hami_hook hook, void *bytes, int32_t dev);
 static inline int32_t hami_call_total_mem(enum hami_hook hook, void *bytes, int32_t dev) {
     int32_t (*driver)(void *, int32_t) = hami_driver_function(hook);
     return driver(bytes, dev);
-}
-
-int32_t hami_function_load(enum hami_hook hook, void *function);
-static inline int32_t hami_call_function_load(enum hami_hook hook, void *function) {
-    int32_t (*driver)(void *) = hami_driver_function(hook);
-    return driver(function);
 }
 
 int32_t hami_get_proc_address(enum hami_hook hook, const char *symbol, void **pfn, int32_t cudaVersion, uint64_t flags);
@@ -143,18 +95,6 @@ static inline int32_t hami_call_graph_exec_destroy(enum hami_hook hook, void *hG
     return driver(hGraphExec);
 }
 
-int32_t hami_graph_instantiate(enum hami_hook hook, void **phGraphExec, void *hGraph, void *phErrorNode, char *logBuffer, uint64_t bufferSize);
-static inline int32_t hami_call_graph_instantiate(enum hami_hook hook, void **phGraphExec, void *hGraph, void *phErrorNode, char *logBuffer, uint64_t bufferSize) {
-    int32_t (*driver)(void **, void *, void *, char *, uint64_t) = hami_driver_function(hook);
-    return driver(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
-}
-
-int32_t hami_graph_instantiate_flags(enum hami_hook hook, void **phGraphExec, void *hGraph, uint64_t flags);
-static inline int32_t hami_call_graph_instantiate_flags(enum hami_hook hook, void **phGraphExec, void *hGraph, uint64_t flags) {
-    int32_t (*driver)(void **, void *, uint64_t) = hami_driver_function(hook);
-    return driver(phGraphExec, hGraph, flags);
-}
-
 int32_t hami_graph_instantiate_params(enum hami_hook hook, void **phGraphExec, void *hGraph, void *instantiateParams);
 static inline int32_t hami_call_graph_instantiate_params(enum hami_hook hook, void **phGraphExec, void *hGraph, void *instantiateParams) {
     int32_t (*driver)(void **, void *, void *) = hami_driver_function(hook);
@@ -171,12 +111,6 @@ int32_t hami_graph_upload(enum hami_hook hook, void *hGraph, void *hStream);
 static inline int32_t hami_call_graph_upload(enum hami_hook hook, void *hGraph, void *hStream) {
     int32_t (*driver)(void *, void *) = hami_driver_function(hook);
     return driver(hGraph, hStream);
-}
-
-int32_t hami_green_create(enum hami_hook hook, void **phCtx, void *desc, int32_t dev, uint32_t flags);
-static inline int32_t hami_call_green_create(enum hami_hook hook, void **phCtx, void *desc, int32_t dev, uint32_t flags) {
-    int32_t (*driver)(void **, void *, int32_t, uint32_t) = hami_driver_function(hook);
-    return driver(phCtx, desc, dev, flags);
 }
 
 int32_t hami_green_destroy(enum hami_hook hook, void *hCtx);
@@ -209,12 +143,6 @@ static inline int32_t hami_call_ipc_open(enum hami_hook hook, CUdeviceptr *pdptr
     return driver(pdptr, handle, Flags);
 }
 
-int32_t hami_kernel_function(enum hami_hook hook, void **pFunc, void *kernel);
-static inline int32_t hami_call_kernel_function(enum hami_hook hook, void **pFunc, void *kernel) {
-    int32_t (*driver)(void **, void *) = hami_driver_function(hook);
-    return driver(pFunc, kernel);
-}
-
 int32_t hami_launch_multi_device(enum hami_hook hook, struct hami_launch_params *launchParamsList, uint32_t numDevices, uint32_t flags);
 static inline int32_t hami_call_launch_multi_device(enum hami_hook hook, struct hami_launch_params *launchParamsList, uint32_t numDevices, uint32_t flags) {
     int32_t (*driver)(struct hami_launch_params *, uint32_t, uint32_t) = hami_driver_function(hook);
@@ -227,28 +155,10 @@ static inline int32_t hami_call_launch_kernel(enum hami_hook hook, void *f, uint
     return driver(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
 }
 
-int32_t hami_library_module(enum hami_hook hook, void **pMod, void *library);
-static inline int32_t hami_call_library_module(enum hami_hook hook, void **pMod, void *library) {
-    int32_t (*driver)(void **, void *) = hami_driver_function(hook);
-    return driver(pMod, library);
-}
-
-int32_t hami_library_load(enum hami_hook hook, void **library, const void *code, void *jitOptions, void **jitOptionsValues, uint32_t numJitOptions, void *libraryOptions, void **libraryOptionValues, uint32_t numLibraryOptions);
-static inline int32_t hami_call_library_load(enum hami_hook hook, void **library, const void *code, void *jitOptions, void **jitOptionsValues, uint32_t numJitOptions, void *libraryOptions, void **libraryOptionValues, uint32_t numLibraryOptions) {
-    int32_t (*driver)(void **, const void *, void *, void **, uint32_t, void *, void **, uint32_t) = hami_driver_function(hook);
-    return driver(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
-}
-
 int32_t hami_module_unload(enum hami_hook hook, void *library);
 static inline int32_t hami_call_module_unload(enum hami_hook hook, void *library) {
     int32_t (*driver)(void *) = hami_driver_function(hook);
     return driver(library);
-}
-
-int32_t hami_mem_alloc_v1(enum hami_hook hook, CUdeviceptr_v1 *dptr, uint32_t bytesize);
-static inline int32_t hami_call_mem_alloc_v1(enum hami_hook hook, CUdeviceptr_v1 *dptr, uint32_t bytesize) {
-    int32_t (*driver)(CUdeviceptr_v1 *, uint32_t) = hami_driver_function(hook);
-    return driver(dptr, bytesize);
 }
 
 int32_t hami_mem_alloc_async(enum hami_hook hook, CUdeviceptr *dptr, uint64_t bytesize, void *hStream);
@@ -267,12 +177,6 @@ int32_t hami_mem_alloc_managed(enum hami_hook hook, CUdeviceptr *dptr, uint64_t 
 static inline int32_t hami_call_mem_alloc_managed(enum hami_hook hook, CUdeviceptr *dptr, uint64_t bytesize, uint32_t flags) {
     int32_t (*driver)(CUdeviceptr *, uint64_t, uint32_t) = hami_driver_function(hook);
     return driver(dptr, bytesize, flags);
-}
-
-int32_t hami_mem_alloc_pitch_v1(enum hami_hook hook, CUdeviceptr_v1 *dptr, uint32_t *pPitch, uint32_t WidthInBytes, uint32_t Height, uint32_t ElementSizeBytes);
-static inline int32_t hami_call_mem_alloc_pitch_v1(enum hami_hook hook, CUdeviceptr_v1 *dptr, uint32_t *pPitch, uint32_t WidthInBytes, uint32_t Height, uint32_t ElementSizeBytes) {
-    int32_t (*driver)(CUdeviceptr_v1 *, uint32_t *, uint32_t, uint32_t, uint32_t) = hami_driver_function(hook);
-    return driver(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 }
 
 int32_t hami_mem_alloc_pitch(enum hami_hook hook, CUdeviceptr *dptr, size_t *pPitch, uint64_t WidthInBytes, uint64_t Height, uint32_t ElementSizeBytes);
@@ -297,12 +201,6 @@ int32_t hami_mem_export(enum hami_hook hook, void *shareableHandle, uint64_t han
 static inline int32_t hami_call_mem_export(enum hami_hook hook, void *shareableHandle, uint64_t handle, int32_t handleType, uint64_t flags) {
     int32_t (*driver)(void *, uint64_t, int32_t, uint64_t) = hami_driver_function(hook);
     return driver(shareableHandle, handle, handleType, flags);
-}
-
-int32_t hami_mem_free_v1(enum hami_hook hook, uint32_t dptr);
-static inline int32_t hami_call_mem_free_v1(enum hami_hook hook, uint32_t dptr) {
-    int32_t (*driver)(uint32_t) = hami_driver_function(hook);
-    return driver(dptr);
 }
 
 int32_t hami_mem_free_async(enum hami_hook hook, uint64_t dptr, void *hStream);
@@ -401,48 +299,6 @@ static inline int32_t hami_call_mem_unmap(enum hami_hook hook, uint64_t ptr, uin
     return driver(ptr, size);
 }
 
-int32_t hami_mipmapped_create(enum hami_hook hook, void **pHandle, const struct hami_array3d_descriptor *pMipmappedArrayDesc, uint32_t numMipmapLevels);
-static inline int32_t hami_call_mipmapped_create(enum hami_hook hook, void **pHandle, const struct hami_array3d_descriptor *pMipmappedArrayDesc, uint32_t numMipmapLevels) {
-    int32_t (*driver)(void **, const struct hami_array3d_descriptor *, uint32_t) = hami_driver_function(hook);
-    return driver(pHandle, pMipmappedArrayDesc, numMipmapLevels);
-}
-
-int32_t hami_module_load(enum hami_hook hook, void **module, const void *fname);
-static inline int32_t hami_call_module_load(enum hami_hook hook, void **module, const void *fname) {
-    int32_t (*driver)(void **, const void *) = hami_driver_function(hook);
-    return driver(module, fname);
-}
-
-int32_t hami_module_load_ex(enum hami_hook hook, void **module, const void *image, uint32_t numOptions, void *options, void **optionValues);
-static inline int32_t hami_call_module_load_ex(enum hami_hook hook, void **module, const void *image, uint32_t numOptions, void *options, void **optionValues) {
-    int32_t (*driver)(void **, const void *, uint32_t, void *, void **) = hami_driver_function(hook);
-    return driver(module, image, numOptions, options, optionValues);
-}
-
-int32_t hami_multicast_bind_address(enum hami_hook hook, uint64_t mcHandle, uint64_t mcOffset, uint64_t memptr, uint64_t size, uint64_t flags);
-static inline int32_t hami_call_multicast_bind_address(enum hami_hook hook, uint64_t mcHandle, uint64_t mcOffset, uint64_t memptr, uint64_t size, uint64_t flags) {
-    int32_t (*driver)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t) = hami_driver_function(hook);
-    return driver(mcHandle, mcOffset, memptr, size, flags);
-}
-
-int32_t hami_multicast_bind_address_v2(enum hami_hook hook, uint64_t mcHandle, int32_t dev, uint64_t mcOffset, uint64_t memptr, uint64_t size, uint64_t flags);
-static inline int32_t hami_call_multicast_bind_address_v2(enum hami_hook hook, uint64_t mcHandle, int32_t dev, uint64_t mcOffset, uint64_t memptr, uint64_t size, uint64_t flags) {
-    int32_t (*driver)(uint64_t, int32_t, uint64_t, uint64_t, uint64_t, uint64_t) = hami_driver_function(hook);
-    return driver(mcHandle, dev, mcOffset, memptr, size, flags);
-}
-
-int32_t hami_multicast_bind(enum hami_hook hook, uint64_t mcHandle, uint64_t mcOffset, uint64_t memHandle, uint64_t memOffset, uint64_t size, uint64_t flags);
-static inline int32_t hami_call_multicast_bind(enum hami_hook hook, uint64_t mcHandle, uint64_t mcOffset, uint64_t memHandle, uint64_t memOffset, uint64_t size, uint64_t flags) {
-    int32_t (*driver)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t) = hami_driver_function(hook);
-    return driver(mcHandle, mcOffset, memHandle, memOffset, size, flags);
-}
-
-int32_t hami_multicast_bind_v2(enum hami_hook hook, uint64_t mcHandle, int32_t dev, uint64_t mcOffset, uint64_t memHandle, uint64_t memOffset, uint64_t size, uint64_t flags);
-static inline int32_t hami_call_multicast_bind_v2(enum hami_hook hook, uint64_t mcHandle, int32_t dev, uint64_t mcOffset, uint64_t memHandle, uint64_t memOffset, uint64_t size, uint64_t flags) {
-    int32_t (*driver)(uint64_t, int32_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t) = hami_driver_function(hook);
-    return driver(mcHandle, dev, mcOffset, memHandle, memOffset, size, flags);
-}
-
 int32_t hami_multicast_create(enum hami_hook hook, CUmemHandle *mcHandle, const void *prop);
 static inline int32_t hami_call_multicast_create(enum hami_hook hook, CUmemHandle *mcHandle, const void *prop) {
     int32_t (*driver)(CUmemHandle *, const void *) = hami_driver_function(hook);
@@ -453,12 +309,6 @@ int32_t hami_multicast_unbind(enum hami_hook hook, uint64_t mcHandle, int32_t de
 static inline int32_t hami_call_multicast_unbind(enum hami_hook hook, uint64_t mcHandle, int32_t dev, uint64_t mcOffset, uint64_t size) {
     int32_t (*driver)(uint64_t, int32_t, uint64_t, uint64_t) = hami_driver_function(hook);
     return driver(mcHandle, dev, mcOffset, size);
-}
-
-int32_t hami_ctx_create_vdpau(enum hami_hook hook, void **pCtx, uint32_t flags, int32_t device, uint32_t vdpDevice, void *vdpGetProcAddress);
-static inline int32_t hami_call_ctx_create_vdpau(enum hami_hook hook, void **pCtx, uint32_t flags, int32_t device, uint32_t vdpDevice, void *vdpGetProcAddress) {
-    int32_t (*driver)(void **, uint32_t, int32_t, uint32_t, void *) = hami_driver_function(hook);
-    return driver(pCtx, flags, device, vdpDevice, vdpGetProcAddress);
 }
 
 int32_t hami_nvml_accounting_pids(enum hami_hook hook, void *device, uint32_t *count, uint32_t *pids);

@@ -1,15 +1,15 @@
-/* Hints to the compiler about how often code runs. */
+/* Attributes that tell the compiler how often a function runs. */
 #ifndef HAMI_COMPILER_H
 #define HAMI_COMPILER_H
 
 #define HAMI_LIKELY(condition) __builtin_expect(!!(condition), 1)
 
-/* On the path of every allocation and free. Placed side by side; far apart they cost up to 20 ns more. */
+/* For functions that every allocation and free calls. The linker places them side by side, which saves up to 20 ns. */
 #define HAMI_HOT __attribute__((hot))
 
-/* Hot, with all its calls inlined except cold ones: the calls of ten small functions cost more than their work. */
+/* Inlines all calls in a hot function, except calls of cold ones: ten calls would cost more than the work in them. */
 #define HAMI_FLAT __attribute__((hot, flatten))
 #define HAMI_COLD __attribute__((cold, noinline))
-#define HAMI_APART __attribute__((noinline)) /* neither hot nor cold, never inlined */
+#define HAMI_APART __attribute__((noinline)) /* keeps a function that runs now and then out of its hot callers */
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * The few types and constants of the CUDA driver API and NVML that the policies read or write, after the documentation
- * of both. All other types are `void *` or integers here.
+ * Types and constants of the CUDA driver API (cuda.h) and of NVML (nvml.h), as far as our code reads or writes them.
+ * All other types are `void *` or integers here. Structures have the layout of NVIDIA's headers; their fields may have
+ * other names.
  */
 #ifndef HAMI_CUDA_ABI_H
 #define HAMI_CUDA_ABI_H
@@ -34,7 +35,7 @@ enum {
 
 enum { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
 
-/* The two default streams by name. NULL is one of them: which, depends on the function that gets it. */
+/* The two default streams. The stream NULL is the per-thread one in functions whose names end in _ptsz or _ptds. */
 #define CU_STREAM_LEGACY ((CUstream)(uintptr_t)1)
 #define CU_STREAM_PER_THREAD ((CUstream)(uintptr_t)2)
 
@@ -44,15 +45,15 @@ enum { CU_MEM_ALLOCATION_TYPE_MANAGED = 2 };
 enum { CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9 };
 enum { CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD = 1 };
 
-/* CUmemAllocationHandleType, and the size of a CUmemFabricHandle. */
+/* Values of CUmemAllocationHandleType, and the size of CUmemFabricHandle. */
 enum { CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1, CU_MEM_HANDLE_TYPE_FABRIC = 8, HAMI_FABRIC_HANDLE_BYTES = 64 };
 
 enum { CU_GRAPH_NODE_TYPE_GRAPH = 4, CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10, CU_GRAPH_NODE_TYPE_MEM_FREE = 11 };
 enum { CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT = 0, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT = 2 };
 enum { CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1, CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2 };
 
-/* CUprocessState */
-enum { CU_PROCESS_STATE_CHECKPOINTED = 2, HAMI_PROCESS_STATE_CHECKPOINTING = 4, HAMI_PROCESS_STATE_RESTORING = 5 };
+/* Values of CUprocessState. */
+enum { CU_PROCESS_STATE_CHECKPOINTED = 2, CU_PROCESS_STATE_CHECKPOINTING = 4, CU_PROCESS_STATE_RESTORING = 5 };
 
 enum { CU_MEM_ATTACH_GLOBAL = 1, CU_MEM_ATTACH_HOST = 2 };
 
@@ -71,7 +72,7 @@ enum {
     CUDA_ARRAY3D_DEFERRED_MAPPING = 0x80
 };
 
-/* CUlimit. What the limits 0 to HAMI_CONTEXT_LIMITS - 1 allow lies in device memory. */
+/* Values of CUlimit. The limits 0 to HAMI_CONTEXT_LIMITS - 1 set sizes of buffers in device memory. */
 enum {
     CU_LIMIT_STACK_SIZE = 0,
     CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH = 3,
@@ -85,10 +86,12 @@ enum {
     CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89
 };
 
-/* Structures that functions take by value: CUmemLocation; CUipcMemHandle and CUipcEventHandle. */
+/* A structure of 8 bytes that a function takes by value: CUmemLocation. */
 struct hami_bytes8 {
     uint32_t words[2];
 };
+
+/* A structure of 64 bytes that a function takes by value: CUipcMemHandle or CUipcEventHandle. */
 struct hami_bytes64 {
     char bytes[64];
 };
@@ -102,7 +105,7 @@ struct hami_mem_location {
     int32_t id;
 };
 
-/* CUmemAllocationProp; CUmemPoolProps begins in the same way. */
+/* CUmemAllocationProp. CUmemPoolProps begins with the first four of its fields. */
 struct hami_allocation_prop {
     int32_t type;
     int32_t handle_types;
@@ -111,7 +114,7 @@ struct hami_allocation_prop {
     uint8_t flags[8];
 };
 
-/* CUDA_MEM_ALLOC_NODE_PARAMS. It begins with a CUmemPoolProps. */
+/* CUDA_MEM_ALLOC_NODE_PARAMS. The fields before `access` are a CUmemPoolProps. */
 struct hami_alloc_node_params {
     int32_t type, handle_types;
     struct hami_mem_location location;
@@ -122,7 +125,7 @@ struct hami_alloc_node_params {
 };
 _Static_assert(sizeof(struct hami_alloc_node_params) == 120, "CUDA_MEM_ALLOC_NODE_PARAMS");
 
-/* The first fields of CUcheckpointRestoreArgs: UUIDs of devices before and after. */
+/* The first fields of CUcheckpointRestoreArgs: for each device its UUID before the checkpoint and after the restore. */
 struct hami_restore_args {
     const struct {
         struct hami_uuid from, to;
@@ -130,7 +133,7 @@ struct hami_restore_args {
     uint32_t count;
 };
 
-/* CUDA_ARRAY3D_DESCRIPTOR */
+/* The layout of CUDA_ARRAY3D_DESCRIPTOR in cuda.h. */
 struct hami_array3d_descriptor {
     size_t width, height, depth;
     int32_t format;
@@ -138,7 +141,7 @@ struct hami_array3d_descriptor {
     uint32_t flags;
 };
 
-/* CUlaunchConfig */
+/* The layout of CUlaunchConfig in cuda.h. */
 struct hami_launch_config {
     uint32_t grid[3], block[3], shared;
     CUstream stream;
@@ -146,7 +149,7 @@ struct hami_launch_config {
     uint32_t attribute_count;
 };
 
-/* CUDA_LAUNCH_PARAMS */
+/* The layout of CUDA_LAUNCH_PARAMS in cuda.h. */
 struct hami_launch_params {
     void *function;
     uint32_t grid[3], block[3], shared;
@@ -154,7 +157,7 @@ struct hami_launch_params {
     void **params;
 };
 
-/* CUarrayMapInfo: maps memory into a part of a sparse array, or unmaps it. */
+/* Values of `kind` and `operation` in CUarrayMapInfo, which maps or unmaps memory of a part of a sparse array. */
 enum { CU_ARRAY_MIPTAIL = 1, CU_MEM_OPERATION_MAP = 1 };
 
 struct hami_array_part {
@@ -182,7 +185,7 @@ struct hami_array_map {
 _Static_assert(offsetof(struct hami_array_map, operation) == 56, "CUarrayMapInfo");
 _Static_assert(sizeof(struct hami_array_map) == 96, "CUarrayMapInfo");
 
-/* CUDA_EXTERNAL_MEMORY_HANDLE_DESC */
+/* The layout of CUDA_EXTERNAL_MEMORY_HANDLE_DESC in cuda.h. */
 struct hami_external_memory {
     int32_t type;
     union {
@@ -207,7 +210,7 @@ enum {
     NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
 };
 
-/* The version that NVML wants in a versioned structure: its number and its size. */
+/* The value of the field `version` of an NVML structure: its size, and the version number in the highest byte. */
 #define NVML_STRUCT_VERSION(type, number) ((uint32_t)(sizeof(type) | (number) << 24))
 
 enum { NVML_PROCESS_MODE_COMPUTE = 0 };
@@ -222,7 +225,7 @@ struct nvml_memory_v2 {
     uint64_t total, reserved, free, used;
 };
 
-/* nvmlProcessInfo_t; version 1 ends before gpu_instance. */
+/* nvmlProcessInfo_t. nvmlProcessInfo_v1_t ends before gpu_instance. */
 struct nvml_process {
     uint32_t pid;
     uint32_t pad;
@@ -231,13 +234,13 @@ struct nvml_process {
     uint32_t compute_instance;
 };
 
-/* nvmlProcessDetail_v1_t */
+/* The layout of nvmlProcessDetail_v1_t in nvml.h. */
 struct nvml_process_detail {
     struct nvml_process process;
     uint64_t used_protected;
 };
 
-/* nvmlProcessDetailList_v1_t */
+/* The layout of nvmlProcessDetailList_v1_t in nvml.h. */
 struct nvml_process_details {
     uint32_t version;
     uint32_t mode;
@@ -245,20 +248,20 @@ struct nvml_process_details {
     struct nvml_process_detail *list;
 };
 
-/* nvmlProcessUtilizationSample_t */
+/* The layout of nvmlProcessUtilizationSample_t in nvml.h. */
 struct nvml_utilization_sample {
     uint32_t pid;
     uint64_t time;
     uint32_t sm, memory, encoder, decoder;
 };
 
-/* nvmlProcessUtilizationInfo_v1_t */
+/* The layout of nvmlProcessUtilizationInfo_v1_t in nvml.h. */
 struct nvml_utilization_info {
     uint64_t time;
     uint32_t pid, sm, memory, encoder, decoder, jpeg, optical_flow;
 };
 
-/* nvmlProcessesUtilizationInfo_v1_t */
+/* The layout of nvmlProcessesUtilizationInfo_v1_t in nvml.h. */
 struct nvml_utilization_infos {
     uint32_t version;
     uint32_t count;
@@ -266,14 +269,14 @@ struct nvml_utilization_infos {
     struct nvml_utilization_info *list;
 };
 
-/* nvmlAccountingStats_t */
+/* The layout of nvmlAccountingStats_t in nvml.h. */
 struct nvml_accounting {
     uint32_t gpu, memory;
     uint64_t most_used, time, start;
     uint32_t running, reserved[5];
 };
 
-/* nvmlAccountingStats_v2_t; it has the pid, which is an argument of the first version. */
+/* nvmlAccountingStats_v2_t. It contains the pid, which nvmlDeviceGetAccountingStats takes as an argument. */
 struct nvml_accounting_v2 {
     uint32_t pid, running, gpu, memory;
     uint64_t most_used;

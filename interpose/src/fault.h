@@ -1,7 +1,7 @@
 /*
- * Points for tests: hami_step stands behind each store to shared memory, hami_look behind loads. With HAMI_FAULT_POINTS
- * a test kills the process at the step HAMI_FAULT_AT. With HAMI_MODEL another virtual process runs on there. In a
- * release both are empty.
+ * Points at which a test can interrupt a process: hami_step() follows each store to shared memory, hami_look() follows
+ * loads. A library built with HAMI_FAULT_POINTS kills itself at the step whose number is in the variable HAMI_FAULT_AT.
+ * A test program built with HAMI_MODEL switches to another virtual process. In a release both functions are empty.
  */
 #ifndef HAMI_FAULT_H
 #define HAMI_FAULT_H
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Steps until the kill, one count for all files; negative: the variable has not been read. */
+/* Number of steps until the process kills itself; 0: never; negative: HAMI_FAULT_AT has not been read yet. */
 __attribute__((weak)) _Atomic long hami_steps_left = -1;
 
 static inline void hami_step(void) {

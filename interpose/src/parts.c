@@ -1,4 +1,4 @@
-/* The functions to call for each event of parts.h. No other hand-written file knows every room. */
+/* The listeners of each event; parts.h tells what the events are. */
 #include "parts.h"
 
 #include "compute/compute.h"
@@ -8,7 +8,6 @@
 #include "memory/contexts.h"
 #include "memory/devices.h"
 #include "memory/graph.h"
-#include "memory/graph_pool.h"
 #include "memory/memory.h"
 #include "memory/records.h"
 #include "memory/shared.h"
@@ -31,6 +30,7 @@ const struct hami_parts hami_parts = {
             hami_shared_after_fork,
             hami_checkpoint_after_fork,
             hami_graphs_after_fork,
+            hami_graph_pools_after_fork,
             hami_modules_after_fork,
             hami_compute_after_fork,
         },
@@ -40,6 +40,6 @@ const struct hami_parts hami_parts = {
     .memory_short = {hami_pools_reconcile, hami_graph_pools_reconcile},
     .pool_memory_freed = {hami_pool_allocation_freed},
     .awake = {hami_checkpoint_awake},
-    .swept = {hami_checkpoint_look_all},
+    .swept = {hami_checkpoint_reconcile_moving},
     .process_gone = {hami_compute_forget},
 };

@@ -85,11 +85,15 @@ def region_seeds() -> dict[str, bytes]:
 
 
 def turn_seeds() -> dict[str, bytes]:
-    """Pages on which somebody has the turn, alive or not, or two give it to and fro; then what this container does."""
+    """Pages on which somebody has the turn, alive or not, or claims long launches, or two give it to and fro.
+
+    Then what this container does.
+    """
     deeds = bytes([0, 1, 2, 3, 4, 5, 0])
     busy = bytes([2, 0, *(4, 250, 15, 3, 0, 0, 0) * 3])  # work is under way, and completes just after a look
+    boast = bytes([0, 4, 1, 4, 1, 1, 6, 9, 1, 7, 17, 1, 1, 19, 2, *(3, *[0] * 12) * 3])  # slot 1 lives and has the turn
     pages = {"free": (0, 0), "restless": (1, 0), "held": (0, 1, 0, 10, 1), "silent": (0, 2, 0, 10, 1, 1, 6, 0)}
-    return {name: bytes(page) + deeds for name, page in pages.items()} | {"busy": busy}
+    return {name: bytes(page) + deeds for name, page in pages.items()} | {"busy": busy, "boast": boast}
 
 
 @dataclass(frozen=True)
@@ -179,13 +183,16 @@ DEFECTS = {  # target and source: what stands there, what a careless hand would 
         "more shares than there are": ("return used < HAMI_SHARES ? used : HAMI_SHARES;", "return used;"),
     },
     ("turn", "compute/turn.c"): {
-        "a holder beyond the page": ("holder <= HAMI_TURN_SLOTS && !turn_slot_is_silent", "!turn_slot_is_silent"),
+        "a holder beyond the page": ("holder != 0 && holder <= HAMI_TURN_SLOTS", "holder != 0"),
         "others' work believed for ever": ("seen.frontier <= end && seen.frontier <= last", "true"),
-        "a launch as long as somebody says": ("slot->life.longest_launch > LAUNCH_BELIEVED_NS", "false"),
+        "a launch as long as somebody says": (
+            "earlier(slot->life.longest_launch, LAUNCH_BELIEVED_NS)",
+            "slot->life.longest_launch",
+        ),
     },
     ("turn", "compute/gate.c"): {
         "turns to and fro for ever": (" || s->now - w->turns_began >= TURNS_MOST_NS", ""),
-        "a completion overlooked": ("= w->looked;", "= atomic_load(&d->shared->completions);"),
+        "a completion overlooked": ("w->looked, EVERY_BIT", "atomic_load(&d->shared->completions), EVERY_BIT"),
     },
 }
 

@@ -74,7 +74,8 @@ def test_driver_that_cannot_be_bound_is_denied(make_container, programs, lay_out
 def test_limit_holds_beside_a_preloaded_forwarder(make_container, programs, lay_out_drivers, door, kind, preloaded):
     container = make_container(4000)
     shims = lay_out_drivers(container, f"{kind} copy", "{0}")
-    others, _, ours = container.environment()["LD_PRELOAD"].rpartition(":")
+    environment = container.environment()
+    others, _, ours = environment.get("LD_PRELOAD", environment.get("GUEST_PRELOAD", "")).rpartition(":")
     container.variables["LD_PRELOAD"] = f"{others} {preloaded.format(shim=' '.join(shims), ours=ours)}"
     container.variables |= {"CUDA_FILES": "libcuda.so.1", "NVML_FILES": "libnvidia-ml.so.1"}
     refuse_what_does_not_fit(container, programs("fill", *door))

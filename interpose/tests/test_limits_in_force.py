@@ -235,6 +235,12 @@ def test_variable_that_cannot_be_read_denies(environment_container, shells, vari
     assert shell.status("use", 0) == OUT_OF_MEMORY
 
 
+def test_variable_that_cannot_be_read_hides_other_processes(environment_container, make_container, shells):
+    assert shells(make_container(4000)).status("alloc", 100 * MIB) == 0
+    shell = shells(environment_container(**{ALL: "abc"}), device=None)
+    assert shell("processes", 0) == [0]
+
+
 def test_region_path_that_is_too_long_denies(environment_container, shells):
     container = environment_container(CUDA_DEVICE_MEMORY_LIMIT="2g", CUDA_DEVICE_MEMORY_SHARED_CACHE="/" + "x" * 5000)
     assert shells(container, device=None).status("use", 0) == OUT_OF_MEMORY

@@ -58,6 +58,7 @@ def test_core_limit_adds_turn_page_and_a_thread_without_signals(make_container, 
     assert added[2:] == [f"thread that blocks {ALL_SIGNALS:x}"]
 
 
+@pytest.mark.here_only("glibc makes no stack below 128 KiB on aarch64")
 @pytest.mark.parametrize("kib", [64, 24])
 def test_thread_with_a_small_stack_may_ask_for_processes(make_container, programs, sanitized, kib):
     """The bare driver needs no more; a program that sanitizers watch does."""

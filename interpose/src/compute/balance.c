@@ -1,23 +1,17 @@
-/* Implements balance.h; compute_abi.h says how one word holds a balance. */
+/* The container's account on a device (balance.h). compute_abi.h defines how the word `zero` holds the balance. */
 #include "compute/balance.h"
 
 #include "compute/compute.h"
 #include "compute/tuning.h"
-#include "compute/turn.h"
 #include "compute/wait.h"
 #include "fault.h"
 #include "ledger/ledger.h"
 
 enum {
-    OTHERS_ALLOWANCE_MOST_NS = 80000000, /* kept because of others' launches: 8 % of any second, as promised */
-    GONE_AFTER_NS = 2000000000,          /* the helper of a process that uses the device looks more often */
-    BACK_WITHIN_NS = GRANT_MOST_NS,      /* a process that uses a grant comes back for more within this */
-    SLICE_NS = 1000000                   /* shortest time slice that a device is believed to give a context */
+    OTHERS_ALLOWANCE_MOST_NS = 80000000, /* other containers' long launches raise the cap to 8 % of 1 s at most */
+    GONE_AFTER_NS = 2000000000,          /* a process whose helper did not look for so long is taken to be gone */
+    BACK_WITHIN_NS = GRANT_MOST_NS       /* a process that got a grant within this time will ask for another */
 };
-
-static unsigned balance_process_count(const struct limited_device *d) {
-    return hami_ledger_slots(d->view->region);
-}
 
 static const struct hami_compute_process *balance_process(const struct limited_device *d, unsigned slot) {
     return &hami_compute_of(d->view->region)->processes[slot][d->index];
@@ -37,12 +31,12 @@ static bool balance_leaves_out(const struct limited_device *d, const struct hami
     return process != d->own && balance_is_silent(process, now);
 }
 
-static void balance_add_up(const struct limited_device *d, struct snapshot *s) {
-    s->reserved = s->expected = s->steady = 0;
-    s->events = s->waiters = s->waiting_for_event = 0;
-    for (unsigned i = 0, count = balance_process_count(d); i < count; i++) {
+/* A snapshot of the processes' records; `balance` and `forfeited` are not filled in. */
+static struct snapshot balance_add_up(const struct limited_device *d, uint64_t now) {
+    struct snapshot s = {.now = now};
+    for (unsigned i = 0, count = hami_ledger_slots(d->view->region); i < count; i++) {
         const struct hami_compute_process *process = balance_process(d, i);
-        if (balance_leaves_out(d, process, s->now)) {
+        if (balance_leaves_out(d, process, now)) {
             continue;
         }
         int64_t reserved = load_relaxed(&process->reserved);
@@ -50,24 +44,19 @@ static void balance_add_up(const struct limited_device *d, struct snapshot *s) {
         reserved = reserved > 0 ? reserved : 0;
         uint64_t overlap = (uint64_t)reserved * (load_relaxed(&process->overlap) & UINT16_MAX) >> 16;
         int64_t expected = reserved - (int64_t)overlap;
-        s->reserved += reserved;
-        s->expected += expected;
-        s->steady += steady ? expected : 0;
-        s->events += steady ? load_relaxed(&process->events) : 0;
-        s->waiters += load_relaxed(&process->waiters);
-        s->waiting_for_event += load_relaxed(&process->waiting_for_event);
+        s.reserved += reserved;
+        s.expected += expected;
+        s.steady += steady ? expected : 0;
+        s.events += steady ? load_relaxed(&process->events) : 0;
+        s.waiters += load_relaxed(&process->waiters);
+        s.waiting_for_event += load_relaxed(&process->waiting_for_event);
+        s.waiting_for_turn += atomic_load(&process->waiting_for_turn);
     }
+    return s;
 }
 
 bool balance_waits_for_turn(const struct limited_device *d) {
-    uint64_t now = compute_now();
-    for (unsigned i = 0, count = balance_process_count(d); i < count; i++) {
-        const struct hami_compute_process *process = balance_process(d, i);
-        if (atomic_load(&process->waiting_for_turn) != 0 && !balance_leaves_out(d, process, now)) {
-            return true;
-        }
-    }
-    return false;
+    return balance_add_up(d, compute_now()).waiting_for_turn != 0;
 }
 
 int64_t balance_share(const struct limited_device *d) {
@@ -76,32 +65,33 @@ int64_t balance_share(const struct limited_device *d) {
 }
 
 /*
- * What a container may keep of its balance. One that waits, for its own launches or for others', had no way to use it
- * and keeps more than an idle one. Time that others' launches took is made up for at once, so it may keep of that no
- * more than a second may have above the limit.
+ * The cap of the balance. A container whose launches wait cannot use its balance, so it may keep more than an idle one.
+ * Long launches raise the cap to twice their length. But a balance that grew during other containers' launches is used
+ * at once afterwards, above the limit. So those launches raise the cap to 80 ms at most: a container may exceed its
+ * limit by 8 % of any second.
  */
 static int64_t balance_cap(struct limited_device *d, const struct snapshot *s) {
     if (s->waiters == 0 && s->now > load_relaxed(&d->shared->last_wait_at) + IDLE_AFTER_NS) {
         return IDLE_ALLOWANCE_NS;
     }
     int64_t own = 2 * (int64_t)load_relaxed(&d->shared->longest_launch);
-    int64_t others = 2 * (int64_t)turn_longest_launch(d, s->now);
+    int64_t others = 2 * (int64_t)load_relaxed(&d->others_longest);
     others = others > OTHERS_ALLOWANCE_MOST_NS ? OTHERS_ALLOWANCE_MOST_NS : others;
     int64_t longest = others > own ? others : own;
     return longest > WAITING_ALLOWANCE_NS ? longest : WAITING_ALLOWANCE_NS;
 }
 
-void balance_read(struct limited_device *d, struct snapshot *s) {
-    s->now = compute_now();
-    balance_add_up(d, s);
-    int64_t share = balance_share(d), now = (int64_t)s->now;
-    int64_t least = now - (balance_cap(d, s) + s->expected) * 100 / share;
+struct snapshot balance_read(struct limited_device *d) {
+    struct snapshot s = balance_add_up(d, compute_now());
+    int64_t share = balance_share(d), now = (int64_t)s.now;
+    int64_t least = now - (balance_cap(d, &s) + s.expected) * 100 / share;
     int64_t zero = load_relaxed(&d->shared->zero);
     while (zero < least && !atomic_compare_exchange_weak(&d->shared->zero, &zero, least)) {
     }
-    s->forfeited = zero < least ? (uint64_t)(least - zero) : 0;
+    s.forfeited = zero < least ? (uint64_t)(least - zero) : 0;
     zero = zero < least ? least : zero;
-    s->balance = (now - zero) * share / 100 - s->expected;
+    s.balance = (now - zero) * share / 100 - s.expected;
+    return s;
 }
 
 void balance_charge(struct limited_device *d, uint64_t device_time) {
@@ -116,41 +106,27 @@ int64_t balance_arrears(const struct limited_device *d, const struct snapshot *s
 
 /* ---- work under way ---- */
 
-/* The earliest of `first` and the times since when processes have work; `surely` and `own` choose as in balance.h. */
-static uint64_t balance_earliest(const struct limited_device *d, bool surely, uint64_t first, bool own) {
+uint64_t balance_work_since(const struct limited_device *d, enum balance_work work, uint64_t first) {
     uint64_t now = compute_now();
-    for (unsigned i = 0, count = balance_process_count(d); i < count; i++) {
+    for (unsigned i = 0, count = hami_ledger_slots(d->view->region); i < count; i++) {
         const struct hami_compute_process *process = balance_process(d, i);
-        uint64_t since =
-            load_relaxed(surely && balance_is_bursty(process) ? &process->busy_since : &process->oldest_at);
-        if ((own || process != d->own) && since != 0 && !balance_leaves_out(d, process, now)) {
+        bool surely = work != ALL_WORK && balance_is_bursty(process);
+        uint64_t since = load_relaxed(surely ? &process->busy_since : &process->oldest_at);
+        bool counts = work != PEERS_SURE_WORK || process != d->own;
+        if (counts && since != 0 && !balance_leaves_out(d, process, now)) {
             first = earlier(first, since);
         }
     }
     return first;
 }
 
-uint64_t balance_oldest(const struct limited_device *d, uint64_t opened) {
-    return balance_earliest(d, false, opened, true);
-}
-
-uint64_t balance_busy_since(const struct limited_device *d, uint64_t opened) {
-    return balance_earliest(d, true, opened, true);
-}
-
-uint64_t balance_peers_busy_since(const struct limited_device *d) {
-    return balance_earliest(d, true, UINT64_MAX, false);
-}
-
 uint64_t balance_charged_after(const struct limited_device *d, uint64_t now) {
-    struct snapshot s = {.now = now};
-    balance_add_up(d, &s);
-    return load_relaxed(&d->shared->charged) + (uint64_t)s.expected;
+    return load_relaxed(&d->shared->charged) + (uint64_t)balance_add_up(d, now).expected;
 }
 
 uint64_t balance_expected_end(const struct limited_device *d, uint64_t opened, uint64_t charged) {
     uint64_t frontier = load_relaxed(&d->shared->frontier), before = load_relaxed(&d->shared->charged);
-    return later(frontier, balance_oldest(d, opened)) + (charged > before ? charged - before : 0);
+    return later(frontier, balance_work_since(d, ALL_WORK, opened)) + (charged > before ? charged - before : 0);
 }
 
 /* ---- the container's processes ---- */
@@ -161,7 +137,7 @@ static bool balance_is_gone(const struct hami_compute_process *process, uint64_t
 }
 
 bool balance_is_only_process(const struct limited_device *d, uint64_t now) {
-    for (unsigned i = 0, count = balance_process_count(d); i < count; i++) {
+    for (unsigned i = 0, count = hami_ledger_slots(d->view->region); i < count; i++) {
         const struct hami_compute_process *process = balance_process(d, i);
         if (process != d->own && !balance_is_gone(process, now)) {
             return false;
@@ -177,7 +153,7 @@ int64_t balance_counted_grant(const struct limited_device *d, int64_t amount) {
 
 struct peers balance_peers(const struct limited_device *d, uint64_t now) {
     struct peers peers = {0, INT64_MAX, INT64_MAX, 0};
-    for (unsigned i = 0, count = balance_process_count(d); i < count; i++) {
+    for (unsigned i = 0, count = hami_ledger_slots(d->view->region); i < count; i++) {
         const struct hami_compute_process *process = balance_process(d, i);
         if (process == d->own) {
             continue;
@@ -197,7 +173,7 @@ struct peers balance_peers(const struct limited_device *d, uint64_t now) {
 
 /* ---- the frontier and the line of spans ---- */
 
-/* Moves a word forward to `end`. Returns where it was before; `end` if it was further. */
+/* Raises the word to `end` if it is lower. Returns its value from before, but at most `end`. */
 static uint64_t balance_move_word(_Atomic uint64_t *word, uint64_t end) {
     uint64_t before = atomic_load(word);
     while (before < end && !atomic_compare_exchange_weak(word, &before, end)) {
@@ -210,19 +186,15 @@ void balance_move_frontier(struct limited_device *d, uint64_t end) {
     (void)balance_move_word(&d->shared->frontier, end);
 }
 
-/* The end is read first: a start that is read then lies behind every gap before that end. */
+/* Reads the end before the start. balance_take_span writes them in the other order, so the result contains no gap. */
 struct span_line balance_span_line(const struct limited_device *d) {
     uint64_t to = atomic_load(&d->shared->spanned_to);
     return (struct span_line){atomic_load(&d->shared->spanned_from), to};
 }
 
-uint64_t balance_shared_part(uint64_t rest, uint64_t span) {
-    return rest == 0 ? span : span > SLICE_NS ? span - SLICE_NS : 0;
-}
-
 uint64_t balance_take_span(struct limited_device *d, uint64_t start, uint64_t end) {
     if (end > start && start > atomic_load(&d->shared->spanned_to)) {
-        atomic_store(&d->shared->spanned_from, start); /* before `spanned_to` passes over the gap */
+        atomic_store(&d->shared->spanned_from, start); /* before the line's end moves over the gap */
         hami_step();
     }
     uint64_t to = balance_move_word(&d->shared->spanned_to, end);
@@ -233,8 +205,8 @@ uint64_t balance_take_span(struct limited_device *d, uint64_t start, uint64_t en
 /* ---- the end of a process ---- */
 
 /*
- * Work that a dead process left unfinished is charged as it was estimated. A sweeper that dies between the charge and
- * the clearing has it charged twice, which is better than never.
+ * Charges what a dead process had reserved, up to 60 ms, and zeroes the process's record. If the sweeper dies between
+ * the two, the next sweeper charges the work again. That is better than never.
  */
 void hami_compute_forget(struct hami_region *region, unsigned slot) {
     struct hami_compute *compute = hami_compute_of(region);
@@ -256,6 +228,8 @@ void hami_compute_forget(struct hami_region *region, unsigned slot) {
         atomic_store(&process->waiters, 0);
         atomic_store(&process->waiting_for_event, 0);
         atomic_store(&process->waiting_for_turn, 0);
+        atomic_store(&process->granted_at, 0);
+        atomic_store(&process->beat, 0); /* boot_check relies on records without times from before a reboot */
         if (reserved > 0) {
             (void)atomic_fetch_add(&compute->devices[device].completions, 1);
         }

@@ -1,4 +1,4 @@
-/* Implements its part of charging.h. */
+/* Closes grants: records a timing event after the granted work, and gives back the unused time (charging.h). */
 #include "compute/charging.h"
 
 #include "compute/cost.h"
@@ -6,16 +6,14 @@
 #include "compute/wait.h"
 #include "memory/contexts.h"
 
-/* Records the event; false: it could not be recorded. */
+/* Records a timing event in the stream. False: no event was recorded, so the caller charges the estimate. */
 static bool close_record(struct stream_account *a, CUstream stream, struct timing_event event) {
     struct limited_device *d = a->device;
     event.handle = event_take(a->context);
     if (event.handle == NULL) {
         return false;
     }
-    /* While a stream is captured, asking for another one's state may spoil the capture. */
-    bool may_ask = atomic_load(&event_captures) == 0;
-    CUresult state = may_ask ? hami_call_cuStreamQuery(stream) : CUDA_ERROR_INVALID_VALUE;
+    CUresult state = event_stream_state(stream);
     event.late = state == CUDA_SUCCESS;
     event.busy = state == CUDA_ERROR_NOT_READY;
     event.recorded = compute_now();
@@ -28,7 +26,7 @@ static bool close_record(struct stream_account *a, CUstream stream, struct timin
     if (event.busy) {
         stream_publish_under_way(d, NOTHING_UNDER_WAY);
     }
-    if (event.late) { /* there was nothing before it in the stream, so it should be complete */
+    if (event.late) { /* the stream was idle, so the event should be complete already */
         collect_events();
     }
     if (a->count > 0 && !collect_can_wait(d, event.recorded)) {
@@ -37,15 +35,15 @@ static bool close_record(struct stream_account *a, CUstream stream, struct timin
     return true;
 }
 
+/* Closes a grant. The stream's context must be current. `apart`: one launch of a bursty process used it (ADR 11). */
 static void close_grant(struct stream_account *a, bool apart) {
     struct limited_device *d = a->device;
     if (a->granted == 0) {
         return;
     }
-    CUstream stream = atomic_load(&a->stream);
-    bool can_record = stream_can_record(a, stream);
-    if (!can_record && a->count >= STREAM_EVENTS) {
-        return; /* stays open until an event completes */
+    CUstream stream = stream_to_record(a);
+    if (stream == NULL && a->count >= STREAM_EVENTS) {
+        return; /* the grant stays open until an event completes */
     }
     add_relaxed(&a->closed, 1);
     int64_t left = atomic_exchange(&a->left, 0), estimate = a->granted - left;
@@ -53,17 +51,11 @@ static void close_grant(struct stream_account *a, bool apart) {
     a->used = estimate;
     stream_reserve(d, -left);
     sub_relaxed(&d->own->granted_total, (uint64_t)balance_counted_grant(d, left));
-    if (estimate <= 0) {
-        stream_event_done(d);
-        stream_publish_under_way(d, NOTHING_UNDER_WAY);
-        return;
-    }
     struct timing_event event = a->open;
     event.estimate = estimate;
     event.apart = apart;
-    if (!can_record || !close_record(a, stream, event)) {
+    if (estimate == 0 || stream == NULL || !close_record(a, stream, event)) {
         stream_charge_estimate(d, estimate);
-        stream_publish_under_way(d, NOTHING_UNDER_WAY);
     }
 }
 
@@ -74,13 +66,10 @@ void close_if_due(struct stream_account *a, enum close_when when) {
     }
 }
 
-static CUcontext close_current_context(void) {
+/* Closes a grant with the stream's context current, since CUDA makes events in the current context. */
+static void close_in_context(struct stream_account *a) {
     struct hami_context context;
-    return hami_context_current(&context) ? context.handle : NULL;
-}
-
-/* Events are made in the current context, so it is changed meanwhile. */
-static void close_in_context(struct stream_account *a, CUcontext current) {
+    CUcontext current = hami_context_current(&context) ? context.handle : NULL;
     bool changed = a->context != current && hami_call_cuCtxSetCurrent(a->context) == CUDA_SUCCESS;
     close_grant(a, false);
     if (changed) {
@@ -89,19 +78,16 @@ static void close_in_context(struct stream_account *a, CUcontext current) {
 }
 
 void close_all(struct limited_device *d) {
-    CUcontext current = close_current_context();
-    for (unsigned i = 0; i < stream_count; i++) {
-        struct stream_account *a = &stream_accounts[i];
-        if (a->device != NULL && a->granted != 0 && (d == NULL || a->device == d)) {
-            close_in_context(a, current);
+    for (struct stream_account *a = NULL; (a = stream_next(a, d)) != NULL;) {
+        if (a->granted > 0) {
+            close_in_context(a);
         }
     }
 }
 
 void close_quiet(uint64_t now) {
-    for (unsigned i = 0; i < stream_count; i++) {
-        struct stream_account *a = &stream_accounts[i];
-        if (a->device == NULL || a->granted <= 0) {
+    for (struct stream_account *a = NULL; (a = stream_next(a, NULL)) != NULL;) {
+        if (a->granted == 0) {
             continue;
         }
         int64_t left = load_relaxed(&a->left);
@@ -117,9 +103,8 @@ void close_quiet(uint64_t now) {
 }
 
 void close_hurry(const struct limited_device *d) {
-    for (unsigned i = 0; i < stream_count; i++) {
-        const struct stream_account *a = &stream_accounts[i];
-        if (a->device == d && a->count > 0) {
+    for (struct stream_account *a = NULL; (a = stream_next(a, d)) != NULL;) {
+        if (a->count > 0) {
             compute_look_by(collect_first_look(a));
         }
     }
@@ -127,35 +112,30 @@ void close_hurry(const struct limited_device *d) {
 
 /* ---- ends ---- */
 
-/* The stream's events end with its context: what they would have told is charged by estimate. */
+/* Charges all unfinished work of the account by estimate: its context ends, and the timing events end with it. */
 static void close_with_context(struct stream_account *a) {
-    struct limited_device *d = a->device;
     add_relaxed(&a->closed, 1);
     int64_t left = atomic_exchange(&a->left, 0);
     if (a->granted > 0) {
-        stream_reserve(d, -left);
-        stream_charge_estimate(d, a->granted - left);
+        int64_t estimate = a->granted - left;
         a->granted = 0;
+        stream_reserve(a->device, -left);
+        stream_charge_estimate(a->device, estimate);
     }
-    for (; a->count > 0; a->count--, a->first = (a->first + 1) % STREAM_EVENTS) {
-        stream_charge_estimate(d, stream_first_event(a)->estimate);
+    while (a->count > 0) {
+        stream_charge_estimate(a->device, stream_drop_event(a).estimate);
     }
     a->aside = 0;
     atomic_store(&a->stream, NULL);
-    stream_publish_under_way(d, NOTHING_UNDER_WAY);
 }
 
 void close_ended(CUcontext context, CUstream stream) {
     bool named = stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD && stream != NULL;
-    for (unsigned i = 0; i < stream_count; i++) {
-        struct stream_account *a = &stream_accounts[i];
-        if (a->device == NULL) {
-            continue;
-        }
+    for (struct stream_account *a = NULL; (a = stream_next(a, NULL)) != NULL;) {
         if (context != NULL && a->context == context) {
             close_with_context(a);
         } else if (context == NULL && named && atomic_load(&a->stream) == stream) {
-            close_in_context(a, close_current_context()); /* its events outlive it */
+            close_in_context(a); /* CUDA keeps the stream's events when the stream ends, so they are collected later */
             atomic_store(&a->stream, NULL);
         }
     }
@@ -163,5 +143,5 @@ void close_ended(CUcontext context, CUstream stream) {
         cost_forget_context(context);
         events_forget_context(context);
     }
-    limited_device_end_epoch(); /* threads remember unlimited streams too, and the driver reuses handles */
+    limited_device_end_epoch(); /* threads must forget the stream, even an unlimited one: the driver reuses handles */
 }

@@ -1,4 +1,4 @@
-/* Implements its part of charging.h. */
+/* Collects completed timing events and has them charged; decides when to look for them again (charging.h). */
 #include "compute/charging.h"
 
 #include "compute/cost.h"
@@ -10,36 +10,33 @@
 
 enum {
     COLLECTED_MOST = 64,
-    FIRST_LOOK_AFTER_NS = 20000, /* after an event should be complete */
-    LOOK_EVERY_LEAST_NS = 50000, /* then, if it is not */
-    LOOK_EVERY_MOST_NS = 80000
+    FIRST_LOOK_AFTER_NS = 20000, /* time from an event's expected end to the first look for it */
+    LOOK_EVERY_LEAST_NS = 50000, /* shortest time between further looks, while the event is not complete */
+    LOOK_EVERY_MOST_NS = 80000   /* longest time between further looks */
 };
 
 struct completed {
     struct stream_account *account;
     struct timing_event event;
-    uint64_t end;
+    uint64_t end; /* when the event completed */
 };
 
 /* ---- collecting ---- */
 
-static unsigned collect_completed(struct completed found[COLLECTED_MOST], bool *failed) {
+/* Takes complete events out of the accounts, at most COLLECTED_MOST. Returns how many. */
+static unsigned collect_completed(struct completed found[COLLECTED_MOST]) {
     unsigned count = 0;
-    for (unsigned i = 0; i < stream_count; i++) {
-        struct stream_account *a = &stream_accounts[i];
-        while (a->device != NULL && a->count > 0 && count < COLLECTED_MOST) {
-            struct timing_event event = a->events[a->first];
+    for (struct stream_account *a = NULL; (a = stream_next(a, NULL)) != NULL;) {
+        while (a->count > 0 && count < COLLECTED_MOST) {
             uint64_t asked = compute_now();
-            CUresult status = hami_call_cuEventQuery(event.handle);
+            CUresult status = hami_call_cuEventQuery(stream_first_event(a)->handle);
             if (status == CUDA_ERROR_NOT_READY) {
                 a->events[a->first].incomplete_at = asked;
                 break;
             }
-            a->first = (a->first + 1) % STREAM_EVENTS;
-            a->count--;
+            struct timing_event event = stream_drop_event(a);
             if (status != CUDA_SUCCESS) { /* the device or context is gone */
                 stream_charge_estimate(a->device, event.estimate);
-                *failed = true;
                 continue;
             }
             uint64_t end = event_time(a->context, event.handle, later(event.incomplete_at, event.recorded));
@@ -54,41 +51,28 @@ static int collect_by_end(const void *a, const void *b) {
     return (first->end > second->end) - (first->end < second->end);
 }
 
-/* The completed timing events of one device that are not charged yet. */
+/* The work before those events in `found` that are of device `d`. */
 static struct under_way collect_uncharged(const struct limited_device *d, const struct completed *found,
                                           unsigned count) {
-    struct under_way first = NOTHING_UNDER_WAY;
+    struct under_way work = NOTHING_UNDER_WAY;
     for (unsigned i = 0; i < count; i++) {
-        const struct timing_event *event = &found[i].event;
-        if (found[i].account->device == d) {
-            first.oldest = earlier(first.oldest, event->opened);
-            first.busy = event->busy ? earlier(first.busy, event->recorded) : first.busy;
-        }
+        work = found[i].account->device == d ? stream_add_event(work, &found[i].event) : work;
     }
-    return first;
+    return work;
 }
 
-/* Events are charged in the order of their ends. Until an event is charged, its work counts as under way. */
+/* Charges events in the order of their ends. Until an event is charged, its work counts as under way. */
 void collect_events(void) {
     struct completed found[COLLECTED_MOST];
-    bool failed = false;
-    unsigned count = collect_completed(found, &failed);
+    unsigned count = collect_completed(found);
     if (count > 1) {
         qsort(found, count, sizeof found[0], collect_by_end);
     }
     for (unsigned i = 0; i < count; i++) {
         struct limited_device *d = found[i].account->device;
-        struct under_way rest = stream_under_way(d, collect_uncharged(d, found + i + 1, count - i - 1));
-        stream_publish_under_way(d, collect_uncharged(d, found + i, count - i));
-        span_charge(found[i].account, &found[i].event, rest, found[i].end);
-    }
-    for (unsigned i = 0; i < count; i++) {
-        stream_publish_under_way(found[i].account->device, NOTHING_UNDER_WAY);
-    }
-    for (unsigned i = 0; i < stream_count && failed; i++) {
-        if (stream_accounts[i].device != NULL) {
-            stream_publish_under_way(stream_accounts[i].device, NOTHING_UNDER_WAY);
-        }
+        struct under_way uncharged = collect_uncharged(d, found + i + 1, count - i - 1);
+        span_charge(found[i].account, &found[i].event, stream_under_way(d, uncharged), found[i].end);
+        stream_publish_under_way(d, uncharged);
     }
     cost_learn_samples();
 }
@@ -100,7 +84,7 @@ bool collect_can_wait(const struct limited_device *d, uint64_t now) {
            balance_is_only_process(d, now) && load_relaxed(&event_captures) == 0;
 }
 
-/* Other work that was launched before the event is assumed to end no later than it. */
+/* When the stream's oldest event should be complete, if all work launched before it is complete by then. */
 static uint64_t collect_expected_end(const struct stream_account *a) {
     const struct timing_event *event = stream_first_event(a);
     return balance_expected_end(a->device, event->opened, event->charged_after);
@@ -116,9 +100,8 @@ void collect_if_due(struct limited_device *d, uint64_t now) {
         return;
     }
     compute_lock();
-    for (unsigned i = 0; i < stream_count && !due; i++) {
-        const struct stream_account *a = &stream_accounts[i];
-        due = a->device == d && a->count > 0 && now >= collect_expected_end(a);
+    for (struct stream_account *a = NULL; !due && (a = stream_next(a, d)) != NULL;) {
+        due = a->count > 0 && now >= collect_expected_end(a);
     }
     if (due) {
         collect_events();
@@ -127,8 +110,10 @@ void collect_if_due(struct limited_device *d, uint64_t now) {
 }
 
 /*
- * When to look at a stream's work again. Containers with which we take turns, and launches that wait for a completion,
- * should know soon. Without them a look is useless before all that the container has under way should be complete.
+ * When the helper should look at a stream's work again. If containers take turns, or a launch waits for a completion,
+ * it looks when the oldest event should be complete. Otherwise it looks when all work of the container should be
+ * complete. If collect_can_wait is true and no comparison of the clocks is due, it looks after 10 ms, or after 1.5 ms
+ * if the stream has an open grant.
  */
 static uint64_t collect_next_look_at(const struct stream_account *a, uint64_t now) {
     const struct limited_device *d = a->device;
@@ -155,9 +140,8 @@ static uint64_t collect_next_look_at(const struct stream_account *a, uint64_t no
 
 uint64_t collect_next_look(uint64_t now) {
     uint64_t due = UINT64_MAX;
-    for (unsigned i = 0; i < stream_count; i++) {
-        const struct stream_account *a = &stream_accounts[i];
-        if (a->device != NULL && (a->count > 0 || a->granted > 0)) {
+    for (struct stream_account *a = NULL; (a = stream_next(a, NULL)) != NULL;) {
+        if (a->count > 0 || a->granted > 0) {
             due = earlier(due, collect_next_look_at(a, now));
         }
     }

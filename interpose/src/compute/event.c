@@ -1,4 +1,4 @@
-/* Implements event.h. */
+/* Implements event.h: the stock of events, and the comparison of the device's clock with the host's. */
 #include "compute/event.h"
 
 #include "compute/wait.h"
@@ -6,59 +6,65 @@
 #include <string.h>
 
 enum {
-    CONTEXTS = 16,
-    SPARE_EVENTS = 64,
-    EVENT_DEFAULT = 0,
+    CONTEXTS = 16,     /* contexts that may have events at the same time */
+    SPARE_EVENTS = 64, /* unused events that are kept for one context */
+    EVENT_DEFAULT = 0, /* CU_EVENT_DEFAULT */
     COMPARE_EVERY_NS = 50000000,
-    RETRY_AFTER_NS = 5000000, /* after a failure; doubled after each further one */
-    COMPARED_WITHIN_NS = 60000,
-    UNSURE_AFTER_NS = 1000000000, /* without a comparison for so long, drift is assumed */
-    LOOK_STEP_NS = 30000,
-    LOOK_STEPS = 10,
-    FIRST_LOOK_LEAD_NS = 50000, /* the looks begin so long before the expected first look */
-    RENEW_BASE_NS = 100000000,  /* a base event older than this is replaced */
-    DRIFT_PART = 5000           /* 1/5000: drift that is assumed of a device's clock */
+    RETRY_AFTER_NS = 5000000,     /* pause after a comparison that failed; it doubles with each further failure */
+    COMPARED_WITHIN_NS = 60000,   /* a less exact comparison counts as failed */
+    UNSURE_AFTER_NS = 1000000000, /* without a comparison for so long, the clocks are assumed to have drifted */
+    DRIFT_PART = 5000,            /* an assumed drift is 1/5000 of the time since the base event */
+    LOOK_STEP_NS = 30000,         /* time between looks near an event's end (event_look_step) */
+    LOOK_STEPS = 10,              /* a comparison by looks near an event's end has failed after so many */
+    FIRST_LOOK_LEAD_NS = 50000,   /* looks near an event's end begin so long before a normal first look */
+    RENEW_BASE_NS = 100000000     /* a base event older than this is replaced */
 };
 
-/* When a way to compare the clocks was last tried in vain, and how long to wait before the next try. */
+/* When a way of comparing the clocks was last tried, and how long to wait before the next try. */
 struct clock_retry {
     uint64_t last, pause;
 };
 
 static struct context_events {
-    CUcontext context; /* NULL: the place is free */
+    CUcontext context; /* NULL: unused */
     unsigned count;
     CUevent spare[SPARE_EVENTS];
-    CUevent base; /* a completed event: times of other events are told from it */
-    uint64_t base_time;
-    uint64_t compared_at; /* when the two clocks were last compared */
-    struct clock_retry toward_end, when_idle;
-    unsigned steps; /* looks close to an event's end since then */
+    CUevent base;                  /* a completed event; cuEventElapsedTime tells how much later others completed */
+    uint64_t base_time;            /* when `base` completed, host time */
+    uint64_t compared_at;          /* when the clocks were last compared */
+    struct clock_retry toward_end; /* comparisons near an event's end (event_look_step) */
+    struct clock_retry when_idle;  /* comparisons in an idle stream (event_compare_clocks) */
+    unsigned steps;                /* looks near an event's end since the last comparison or failure */
 } contexts[CONTEXTS];
 
 _Atomic int event_captures;
 
 bool event_stream_is_captured(CUstream stream) {
     int status = 0;
-    /* An error means that the stream may not be used now, because another stream is being captured. */
     return hami_call_cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS || status != 0;
 }
 
-/* NULL: more contexts are in use than can be followed. */
+CUresult event_stream_state(CUstream stream) {
+    /* While any stream is captured, cuStreamQuery may abort the capture (CUDA: cuThreadExchangeStreamCaptureMode). */
+    return atomic_load(&event_captures) > 0 ? CUDA_ERROR_INVALID_VALUE : hami_call_cuStreamQuery(stream);
+}
+
+/*
+ * Finds or makes the entry of a context. NULL: all entries are in use, so the caller's work is charged by estimate.
+ * Never NULL for a context that has events, since its entry lasts as long as they do.
+ */
 static struct context_events *events_of(CUcontext context) {
-    struct context_events *free_place = NULL;
+    struct context_events *unused = NULL;
     for (unsigned i = 0; i < CONTEXTS; i++) {
         if (contexts[i].context == context) {
             return &contexts[i];
         }
-        if (contexts[i].context == NULL && free_place == NULL) {
-            free_place = &contexts[i];
-        }
+        unused = unused == NULL && contexts[i].context == NULL ? &contexts[i] : unused;
     }
-    if (free_place != NULL) {
-        free_place->context = context;
+    if (unused != NULL) {
+        unused->context = context;
     }
-    return free_place;
+    return unused;
 }
 
 CUevent event_take(CUcontext context) {
@@ -75,7 +81,7 @@ CUevent event_take(CUcontext context) {
 
 void event_give_back(CUcontext context, CUevent event) {
     struct context_events *events = events_of(context);
-    if (events != NULL && events->count < SPARE_EVENTS) {
+    if (events->count < SPARE_EVENTS) {
         events->spare[events->count++] = event;
     } else {
         (void)hami_call_cuEventDestroy_v2(event);
@@ -97,7 +103,7 @@ void events_after_fork(void) {
 
 /* ---- the device's clock ---- */
 
-/* From now on times are told from this completed event. */
+/* Makes a completed event the base; `time` is when it completed, host time. */
 static void clock_set_base(struct context_events *events, CUevent event, uint64_t time) {
     if (events->base != NULL) {
         event_give_back(events->context, events->base);
@@ -106,7 +112,10 @@ static void clock_set_base(struct context_events *events, CUevent event, uint64_
     events->base_time = time;
 }
 
-/* The event completed after `earliest` and before `latest`, which is now. If that is close enough: takes the event. */
+/*
+ * The event completed between `earliest` and `latest`, which is now. If they are close enough, makes the event the base
+ * and returns true.
+ */
 static bool clock_set(struct context_events *events, CUevent event, uint64_t earliest, uint64_t latest) {
     if (latest - earliest > COMPARED_WITHIN_NS) {
         return false;
@@ -124,19 +133,17 @@ static bool clock_is_due(const struct context_events *events, const struct clock
 
 static void clock_retry_later(struct clock_retry *retry, uint64_t now) {
     retry->last = now;
-    retry->pause = retry->pause < RETRY_AFTER_NS          ? RETRY_AFTER_NS
-                   : retry->pause >= COMPARE_EVERY_NS / 2 ? COMPARE_EVERY_NS
-                                                          : 2 * retry->pause;
+    retry->pause = earlier(later(2 * retry->pause, RETRY_AFTER_NS), COMPARE_EVERY_NS);
 }
 
 /*
- * An event in an idle stream of an idle device completes at once. If that is seen at once, one moment is known on both
- * clocks. Where other processes keep the device busy the event completes later, and the comparison fails.
+ * An event in an idle stream of an idle device completes at once, so its time is known on both clocks. If other
+ * processes keep the device busy, the event completes later, and the comparison fails.
  */
 void event_compare_clocks(CUcontext context, CUstream stream) {
     struct context_events *events = events_of(context);
     if (events == NULL || !clock_is_due(events, &events->when_idle, compute_now()) ||
-        hami_call_cuStreamQuery(stream) != CUDA_SUCCESS) {
+        event_stream_state(stream) != CUDA_SUCCESS) {
         return;
     }
     CUevent event = event_take(context);
@@ -157,19 +164,15 @@ void event_compare_clocks(CUcontext context, CUstream stream) {
 }
 
 /*
- * The event completed between `earliest` and now, so its time is moved between the two, and the base with it. That
- * keeps the clocks together. If they were not compared for a second, a drift of 1/5000 is added whenever the base is
- * replaced. Times then come out too late, which the bound `now` corrects. Times that come out too early would go
- * unnoticed.
+ * The event completed between `earliest` and now. If the computed time is outside these bounds, it is moved to the
+ * nearer one, and `base_time` by as much, which corrects later times. If the clocks were not compared for a second, a
+ * new base's time is set later by 1/5000 of the time since the base before it. Computed times are then too late, and
+ * the bound `now` corrects them. Times that are too early would stay wrong: `earliest` is often long before the end.
  */
 uint64_t event_time(CUcontext context, CUevent event, uint64_t earliest) {
     struct context_events *events = events_of(context);
     uint64_t now = compute_now();
     float ms = 0;
-    if (events == NULL) {
-        (void)hami_call_cuEventDestroy_v2(event);
-        return now;
-    }
     if (clock_is_due(events, &events->toward_end, now) && clock_set(events, event, earliest, now)) {
         return events->base_time;
     }
@@ -178,21 +181,21 @@ uint64_t event_time(CUcontext context, CUevent event, uint64_t earliest) {
         return now;
     }
     int64_t elapsed = (int64_t)((double)ms * 1e6);
-    int64_t end = (int64_t)events->base_time + elapsed;
-    int64_t held = end > (int64_t)now ? (int64_t)now : end < (int64_t)earliest ? (int64_t)earliest : end;
-    events->base_time = (uint64_t)((int64_t)events->base_time + held - end);
+    uint64_t end = events->base_time + (uint64_t)elapsed;
+    uint64_t held = earlier(later(end, earliest), now);
+    events->base_time += held - end;
     if (elapsed > RENEW_BASE_NS) {
         bool unsure = now - events->compared_at > UNSURE_AFTER_NS;
-        clock_set_base(events, event, (uint64_t)(unsure ? held + elapsed / DRIFT_PART : held));
+        clock_set_base(events, event, unsure ? held + (uint64_t)elapsed / DRIFT_PART : held);
     } else {
         event_give_back(context, event);
     }
-    return (uint64_t)held;
+    return held;
 }
 
 uint64_t event_look_step(CUcontext context, uint64_t now, uint64_t *end) {
     struct context_events *events = events_of(context);
-    if (events == NULL || !clock_is_due(events, &events->toward_end, now)) {
+    if (!clock_is_due(events, &events->toward_end, now)) {
         return 0;
     }
     *end -= FIRST_LOOK_LEAD_NS;

@@ -1,4 +1,4 @@
-/* Implements gate.h. */
+/* The gate (gate.h): launches wait here until they may start, and are granted device time. */
 #include "compute/gate.h"
 
 #include "compute/charging.h"
@@ -9,55 +9,66 @@
 #include "ledger/region.h"
 
 enum {
-    AHEAD_NS = 4000000,      /* so much work may be under way: it keeps the device busy while the helper wakes up */
-    RESUME_NS = 1000000,     /* who waits for balance waits for so much, so that the device starts seldom from idle */
-    RESUME_THREADS_MOST = 4, /* ... for each waiting thread, up to so many */
+    AHEAD_NS = 4000000,      /* so much work may be under way: the device stays busy until the helper wakes up */
+    RESUME_NS = 1000000,     /* a launch that found no balance waits for this much of it for each waiting thread */
+    RESUME_THREADS_MOST = 4, /* the wait for balance counts no more waiting threads than this */
     SLEEP_LEAST_NS = 50000,
     TURN_KEPT_SLEEP_NS = 100000,
-    LULL_NS = 20000000,            /* nobody waits longer than this only to get a larger grant */
-    LONG_LAUNCH_NS = 20000000,     /* of launches this long only one is under way */
-    UNEVEN_GRANT_NS = TURN_NS / 2, /* a process steps back after a grant this long */
-    STEP_BACK_MOST = 256,          /* times in one wait */
-    NEXT_PATIENCE_NS = 2000000     /* with the number behind a silent one */
+    LULL_NS = 20000000,            /* no thread waits longer than this only to get a larger grant */
+    LONG_LAUNCH_NS = 20000000,     /* launches longer than this start one at a time */
+    UNEVEN_GRANT_NS = TURN_NS / 2, /* a process may have to step back after a grant longer than this */
+    STEP_BACK_MOST = 256,          /* how often one launch may step back */
+    NEXT_PATIENCE_NS = 2000000     /* the line passes over one silent thread after another, at this interval */
 };
-#define TURNS_MOST_NS UINT64_C(3000000000) /* of waiting for a turn, however many other containers there are */
+#define TURNS_MOST_NS UINT64_C(3000000000) /* the longest time that one launch waits for the turn */
 
-/* The wait of one launch. */
+/* The value of a word of the account, and since when the word has had it. */
+struct gate_unchanged {
+    uint64_t value;
+    uint64_t since; /* 0: not known yet */
+};
+
+/* The wait of one launch in the gate. It lives on the stack of the waiting thread. */
 struct gate_wait {
     struct limited_device *device;
-    bool waiting, has_ticket, without_turn;
-    bool waited_for_balance; /* so the balance may now pay for more than one grant */
-    uint64_t began;
+    uint64_t began;  /* when the launch first had to wait; 0: it has not waited */
+    bool has_ticket; /* `ticket` is valid */
     uint32_t ticket;
 
-    /* For a completion. */
-    uint32_t looked;     /* shared->completions before the last look at what is under way */
-    uint32_t seen;       /* shared->completions when `idle_since` was set */
-    uint64_t idle_since; /* since when nothing was completed */
+    /* Waiting for a completion. */
+    uint32_t looked;            /* shared->completions, read before the snapshot of work under way was taken */
+    struct gate_unchanged idle; /* shared->completions: since when no timing event has completed */
 
-    /* For the turn: its word, since when it is that word, and since when other containers have had the turn. */
-    uint64_t turn_word, turn_since, turns_began;
-    uint64_t kept_since; /* the turn should have been given on since then */
+    /* Waiting for the turn. */
+    struct gate_unchanged turn; /* shared->turn: since when the same container has the turn */
+    uint64_t turns_began; /* since when other containers have had the turn, one after another; 0: no wait for it */
+    uint64_t kept_since;  /* since when this container tries in vain to pass its own turn on */
 
-    /* Stepping back (fairness between processes). */
-    uint32_t stepped_back;    /* times */
-    int64_t peers_due;        /* until peers were granted so much in all */
-    int64_t peers_granted;    /* at the last look */
-    uint64_t back_idle_since; /* since when nothing was completed */
-    uint32_t back_seen;       /* shared->completions at that time */
+    /* Stepping back, for fairness between processes. */
+    uint32_t stepped_back;           /* how often this launch stepped back */
+    int64_t peers_due;               /* the process steps back until its peers were granted this much in all, ns */
+    int64_t peers_granted;           /* how much its peers had been granted at the last check, ns */
+    struct gate_unchanged back_idle; /* like `idle`, but starts anew when this launch first steps back */
 };
 
-/* ---- the line ---- */
+/* Updates `word` with the present `value`. Returns for how many ns the value has not changed. */
+static uint64_t gate_unchanged_ns(struct gate_unchanged *word, uint64_t value, uint64_t now) {
+    if (word->since == 0 || word->value != value) {
+        *word = (struct gate_unchanged){value, now};
+    }
+    return now - word->since;
+}
 
-/* Grants are closed first, so that finished work does not look as if it was under way. */
+/* ---- the line: launches that wait draw tickets and are served in that order ---- */
+
+/* Counts the launch as waiting and gives it a ticket. Closes all grants: their timing events tell when work ends. */
 static void gate_begin_wait(struct gate_wait *w, uint64_t now) {
     struct limited_device *d = w->device;
-    if (!w->waiting) {
+    if (w->began == 0) {
         compute_lock();
         close_all(d);
         helper_wake();
         compute_unlock();
-        w->waiting = true;
         w->began = now;
         (void)atomic_fetch_add(&d->own->waiters, 1);
         hami_step();
@@ -69,20 +80,25 @@ static void gate_begin_wait(struct gate_wait *w, uint64_t now) {
     }
 }
 
-/* Moves the line from `serving` to `next`. Wakes the next thread, and those that were passed over. False: it moved. */
+/*
+ * Moves the line from ticket `serving` to ticket `next`, and wakes the thread with that ticket and all that were passed
+ * over. The thread with ticket n waits with futex bit n % 32, so one wake reaches few other threads. False: another
+ * thread moved the line first.
+ */
 static bool gate_serve(struct limited_device *d, uint32_t serving, uint32_t next) {
     if (!atomic_compare_exchange_strong(&d->shared->serving, &serving, next)) {
         return false;
     }
     hami_step();
     if (next - serving > 1) {
-        compute_wake(&d->shared->serving);
+        compute_wake(&d->shared->serving, EVERY_BIT);
     } else if (atomic_load(&d->shared->ticket) != next) {
-        compute_wake_number(&d->shared->serving, next);
+        compute_wake(&d->shared->serving, 1u << next % 32);
     }
     return true;
 }
 
+/* If the line is at this launch's ticket or before it, moves the line to the ticket after this launch's. */
 static void gate_leave_line(struct gate_wait *w) {
     struct limited_device *d = w->device;
     uint32_t serving = atomic_load(&d->shared->serving);
@@ -95,9 +111,9 @@ static void gate_leave_line(struct gate_wait *w) {
 static void gate_end_wait(struct gate_wait *w) {
     struct limited_device *d = w->device;
     gate_leave_line(w);
-    if (w->waiting) {
+    if (w->began != 0) {
         uint64_t now = compute_now(), took = now - w->began, longest = atomic_load(&d->shared->longest_wait);
-        /* Stored before the count falls: else the container would look idle for a moment. */
+        /* Stored before the count of waiters falls: otherwise the container would look idle for a moment. */
         atomic_store(&d->shared->last_wait_at, now);
         (void)atomic_fetch_sub(&d->own->waiters, 1);
         add_relaxed(&d->shared->waited, took);
@@ -106,37 +122,26 @@ static void gate_end_wait(struct gate_wait *w) {
     }
 }
 
-/* Waits for our number. A thread that is served and silent holds the others up for WAIT_MOST_NS. */
+/* Waits until this launch is first in line. Passes over the first thread if it was silent for WAIT_MOST_NS. */
 static void gate_stand_in_line(struct gate_wait *w) {
     struct limited_device *d = w->device;
     uint64_t since = compute_now();
-    for (;;) {
-        uint32_t serving = atomic_load(&d->shared->serving);
-        uint64_t now = compute_now(), served = atomic_load(&d->shared->served_at);
-        if ((int32_t)(w->ticket - serving) <= 0) {
-            atomic_store(&d->shared->served_at, now);
-            hami_step();
-            return;
-        }
-        served = served > now ? 0 : served;
-        if (now - served >= WAIT_MOST_NS && now - since >= WAIT_MOST_NS) {
+    uint32_t serving;
+    while ((int32_t)(w->ticket - (serving = atomic_load(&d->shared->serving))) > 0) {
+        uint64_t served = atomic_load(&d->shared->served_at), now = compute_now(), waited = now - since;
+        if (waited >= WAIT_MOST_NS && (served > now || now - served >= WAIT_MOST_NS)) {
             (void)hami_region_sweep(d->view);
-            /* If a process died, more of its threads may stand behind: the next numbers get less patience. */
+            /* A dead process may have had more threads in the line. Each of these is passed over after 2 ms. */
             since = gate_serve(d, serving, serving + 1) ? now - WAIT_MOST_NS + NEXT_PATIENCE_NS : since;
             continue;
         }
-        uint64_t waited = now - since, left = waited < WAIT_MOST_NS ? WAIT_MOST_NS - waited : 0;
+        uint64_t left = waited < WAIT_MOST_NS ? WAIT_MOST_NS - waited : 0;
         uint64_t step = later(earlier(left, WAIT_MOST_NS / 4), NEXT_PATIENCE_NS);
-        compute_wait_number(&d->shared->serving, serving, w->ticket, step);
+        compute_wait(&d->shared->serving, serving, 1u << w->ticket % 32, step);
     }
 }
 
-/* This wait is not for the turn, so it does not matter whose turn it is meanwhile. */
-static void gate_not_for_turn(struct gate_wait *w) {
-    w->turn_since = w->turns_began = 0;
-}
-
-/* True after a wait in line: everything may have changed. */
+/* If other launches are before this one, waits in the line. True: it waited, so the caller must check all again. */
 static bool gate_queue(struct gate_wait *w, const struct snapshot *s) {
     struct limited_device *d = w->device;
     uint32_t serving = atomic_load(&d->shared->serving);
@@ -147,15 +152,16 @@ static bool gate_queue(struct gate_wait *w, const struct snapshot *s) {
         return false;
     }
     gate_begin_wait(w, s->now);
-    gate_not_for_turn(w);
+    w->turn.since = w->turns_began = 0;
     gate_stand_in_line(w);
     return true;
 }
 
 /*
- * Fairness between a container's processes: after a long grant, a process steps to the end of the line until the others
- * have received three quarters of that time, each of those that want more. Launches of similar length stay first come,
- * first served. It does not step back if that would leave the device idle. True: it stepped back.
+ * Fairness between a container's processes. After a long grant, a process steps to the end of the line until its peers
+ * have received enough: three quarters of that grant for each peer that asks for more. Example: after a grant of 10 ms
+ * it lets two peers get 15 ms in all. They need not get the full 20 ms, so launches of similar length still start first
+ * come, first served. A process does not step back if that would leave the device idle. True: this launch stepped back.
  */
 static bool gate_step_back(struct gate_wait *w, const struct snapshot *s) {
     const struct limited_device *d = w->device;
@@ -165,30 +171,24 @@ static bool gate_step_back(struct gate_wait *w, const struct snapshot *s) {
     }
     struct peers peers = balance_peers(d, s->now);
     int64_t own = (int64_t)load_relaxed(&d->own->granted_total);
-    uint32_t completions = atomic_load(&d->shared->completions);
-    if (w->stepped_back == 0) { /* counted from our last grant: later grants to our other threads do not matter */
+    if (w->stepped_back == 0) { /* peers' grants count from this process's last grant, not from now */
         w->peers_granted = load_relaxed(&d->peers_granted);
         w->peers_due = w->peers_granted + last_grant * peers.asking * 3 / 4;
-        w->back_idle_since = s->now;
-        w->back_seen = completions;
+        w->back_idle.since = 0;
     }
-    if (peers.granted < w->peers_granted) { /* a process ended, and what it was granted is not counted any more */
+    if (peers.granted < w->peers_granted) { /* a peer ended, so the sum has lost what that peer was granted */
         w->peers_due -= w->peers_granted - peers.granted;
     }
     w->peers_granted = peers.granted;
-    if (w->back_seen != completions) {
-        w->back_seen = completions;
-        w->back_idle_since = s->now;
-    }
+    uint64_t idle_ns = gate_unchanged_ns(&w->back_idle, atomic_load(&d->shared->completions), s->now);
     bool last = atomic_load(&d->shared->ticket) == w->ticket + 1;
     bool device_rests = (last || own <= peers.least_waiting) && s->steady < EVENT_EVERY_NS;
-    if (own <= peers.least || peers.granted >= w->peers_due || device_rests ||
-        s->now - w->back_idle_since >= WAIT_MOST_NS) {
+    if (own <= peers.least || peers.granted >= w->peers_due || device_rests || idle_ns >= WAIT_MOST_NS) {
         return false;
     }
     w->stepped_back++;
     gate_leave_line(w);
-    if (last) { /* the peers were granted some a moment ago and will come back */
+    if (last) { /* no peer is in the line now, but those that got a grant a moment ago will come back */
         compute_sleep_until(s->now + GRANT_NS);
     }
     return true;
@@ -196,7 +196,7 @@ static bool gate_step_back(struct gate_wait *w, const struct snapshot *s) {
 
 /* ---- balance ---- */
 
-/* How much balance to wait for: RESUME_NS for each waiting thread, within limits. Each switch of context costs time. */
+/* How much balance a launch waits for: more if several threads wait, so that the device seldom starts from idle. */
 static int64_t gate_balance_wanted(const struct limited_device *d, const struct snapshot *s) {
     int64_t most = LULL_NS * balance_share(d) / 100;
     int64_t wanted = RESUME_NS * (s->waiters < RESUME_THREADS_MOST ? s->waiters : RESUME_THREADS_MOST);
@@ -207,8 +207,7 @@ static int64_t gate_balance_wanted(const struct limited_device *d, const struct 
 static void gate_wait_for_balance(struct gate_wait *w, const struct snapshot *s) {
     struct limited_device *d = w->device;
     gate_begin_wait(w, s->now);
-    gate_not_for_turn(w);
-    w->waited_for_balance = true;
+    w->turn.since = w->turns_began = 0;
     compute_lock();
     close_all(d);
     compute_look_by(yield_turn(d));
@@ -222,24 +221,24 @@ static void gate_wait_for_balance(struct gate_wait *w, const struct snapshot *s)
 /* ---- work under way ---- */
 
 /*
- * Whether enough work is under way to keep the device busy: AHEAD_NS, or two launches if they are long. Of launches
- * longer than two turns one is enough: the device rests for a moment between them, but others would wait for both.
+ * True: with a launch of `ns`, more than AHEAD_NS of work would be under way, and the work that is under way already
+ * keeps the device busy. Two timing events under way are enough for that. If the launch is longer than LONG_LAUNCH_NS,
+ * one is: the device is idle for a moment between launches, but other containers need not wait for two long launches.
  */
 static bool gate_is_far_ahead(const struct limited_device *d, const struct snapshot *s, int64_t ns) {
     double launch = (double)ns * d->charge_ratio;
     return (double)s->steady + launch > AHEAD_NS && s->events > (launch > LONG_LAUNCH_NS ? 0 : 1);
 }
 
-/* Waits for a completion. False: there was none for WAIT_MOST_NS; the running kernel may wait for this very launch. */
+/*
+ * Waits until a timing event completes. False: none completed for WAIT_MOST_NS. Then the launch must wait no longer for
+ * work under way, because the running kernel may itself wait for this launch.
+ */
 static bool gate_wait_for_completion(struct gate_wait *w, const struct snapshot *s) {
     struct limited_device *d = w->device;
-    uint32_t completions = w->looked; /* a completion since that look wakes us at once */
-    if (w->idle_since == 0 || w->seen != completions) {
-        w->idle_since = s->now;
-        w->seen = completions;
-    }
+    uint64_t idle_ns = gate_unchanged_ns(&w->idle, w->looked, s->now);
     gate_begin_wait(w, s->now);
-    if (s->now - w->idle_since >= WAIT_MOST_NS) {
+    if (idle_ns >= WAIT_MOST_NS) {
         add_relaxed(&d->shared->timeouts, 1);
         (void)hami_region_sweep(d->view);
         return false;
@@ -252,8 +251,9 @@ static bool gate_wait_for_completion(struct gate_wait *w, const struct snapshot 
     close_hurry(d);
     helper_wake();
     compute_unlock();
-    uint64_t left = WAIT_MOST_NS - (s->now - w->idle_since);
-    compute_wait(&d->shared->completions, completions, earlier(left, WAIT_MOST_NS / 2));
+    /* The futex is compared with `looked`, so an event that completed since then ends this wait at once. */
+    uint64_t left = WAIT_MOST_NS - idle_ns;
+    compute_wait(&d->shared->completions, w->looked, EVERY_BIT, earlier(left, WAIT_MOST_NS / 2));
     (void)atomic_fetch_sub(&d->shared->waiting_for_event, 1);
     (void)atomic_fetch_sub(&d->own->waiting_for_event, 1);
     return true;
@@ -261,12 +261,7 @@ static bool gate_wait_for_completion(struct gate_wait *w, const struct snapshot 
 
 /* ---- the turn ---- */
 
-static void gate_give_up_turn(struct gate_wait *w, uint64_t now, uint64_t since) {
-    w->without_turn = true;
-    turn_give_up(w->device, now, now - since);
-}
-
-/* Our turn is over. True: it was given on. False: it is still ours; waits until it may be given on. */
+/* Passes the turn on. False, after a short wait: work is still under way, or the page could not be changed. */
 static bool gate_give_turn_on(struct gate_wait *w, const struct snapshot *s) {
     struct limited_device *d = w->device;
     gate_begin_wait(w, s->now);
@@ -280,38 +275,32 @@ static bool gate_give_turn_on(struct gate_wait *w, const struct snapshot *s) {
     }
     w->kept_since = s->reserved > 0 || w->kept_since == 0 ? s->now : w->kept_since;
     if (s->now - w->kept_since >= WAIT_MOST_NS) {
-        gate_give_up_turn(w, s->now, w->kept_since); /* another process keeps us from giving it on */
+        turn_give_up(d, s->now, s->now - w->kept_since); /* another process keeps the page locked */
     } else if (s->reserved == 0 || !gate_wait_for_completion(w, s)) {
         compute_sleep_until(s->now + TURN_KEPT_SLEEP_NS);
     }
     return false;
 }
 
-/* True: nothing to wait for, since the turn is ours, or does not come, or there are no turns. */
+/* True: this container has the turn, waited for it in vain, or there are no turns. False: check again, it waited. */
 static bool gate_has_turn(struct gate_wait *w, const struct snapshot *s) {
     struct limited_device *d = w->device;
-    if (w->without_turn) {
-        return true;
-    }
     if (w->turns_began != 0) {
         yield_forfeited(d, s);
     }
     if (yield_is_due(d, s) && !gate_give_turn_on(w, s)) {
-        return w->without_turn;
+        return false;
     }
-    enum turn turn = turn_take(d, s->now);
+    uint64_t patience = 0;
+    enum turn turn = turn_take(d, s->now, &patience);
     if (turn == TURN_OURS) {
         return true;
     }
     gate_begin_wait(w, s->now);
-    uint64_t word = atomic_load(turn_word(d));
-    if (w->turn_since == 0 || w->turn_word != word) {
-        w->turn_word = word;
-        w->turn_since = s->now;
-        w->turns_began = w->turns_began == 0 ? s->now : w->turns_began;
-    }
-    if (s->now - w->turn_since >= turn_patience(d) || s->now - w->turns_began >= TURNS_MOST_NS) {
-        gate_give_up_turn(w, s->now, w->turns_began);
+    uint64_t turn_ns = gate_unchanged_ns(&w->turn, atomic_load(&d->shared->turn), s->now);
+    w->turns_began = w->turns_began == 0 ? s->now : w->turns_began;
+    if (turn_ns >= patience || s->now - w->turns_began >= TURNS_MOST_NS) {
+        turn_give_up(d, s->now, s->now - w->turns_began);
         return true;
     }
     yield_wait(d, s, turn);
@@ -320,7 +309,10 @@ static bool gate_has_turn(struct gate_wait *w, const struct snapshot *s) {
 
 /* ---- passing ---- */
 
-/* A process that was away has no claim to what it did not ask for: it is counted as granted, up to the least peer. */
+/*
+ * Adds a grant to the process's `granted_total`. A process that launched nothing for a while has no claim to the time
+ * that its peers used meanwhile. So a long grant first raises its total to that of the asking peer with the least.
+ */
 static void gate_count_grant(struct limited_device *d, int64_t amount, uint64_t now) {
     int64_t ns = balance_counted_grant(d, amount), unclaimed = 0;
     if (ns > UNEVEN_GRANT_NS) {
@@ -346,11 +338,12 @@ void gate_reserve(struct limited_device *d, int64_t amount, int64_t longest, uin
 }
 
 /*
- * After a wait a larger grant, so that several threads which take turns are each woken seldom: up to GRANT_MOST_NS if
- * all the others then get theirs within LULL_NS, or RESUME_NS beside other containers, which wait for the turn's end.
+ * How much to grant to a launch that asks for `ns`. After a wait, short launches get more than GRANT_NS, so that
+ * waiting threads are woken less often. The grant is at most GRANT_MOST_NS, and small enough that all waiting threads
+ * get grants within LULL_NS. Beside other containers it is at most RESUME_NS, because they wait for the turn's end.
  */
 static int64_t gate_amount(const struct gate_wait *w, const struct snapshot *s, int64_t ns) {
-    if (!(w->waited_for_balance || w->has_ticket) || ns != GRANT_NS || s->balance < GRANT_NS) {
+    if (w->began == 0 || ns != GRANT_NS || s->balance < GRANT_NS) {
         return ns;
     }
     const struct limited_device *d = w->device;
@@ -362,15 +355,13 @@ static int64_t gate_amount(const struct gate_wait *w, const struct snapshot *s, 
 
 bool gate_pass(struct limited_device *d, int64_t *amount, bool unknown, int64_t longest) {
     struct gate_wait w = {.device = d};
-    int64_t ns = *amount;
     bool patient = true;
+    struct snapshot s;
     for (;;) {
-        struct snapshot s;
         w.looked = atomic_load(&d->shared->completions);
         collect_if_due(d, compute_now());
-        balance_read(d, &s);
-        if (load_relaxed(&d->share) == 0) { /* the limit is gone */
-            gate_reserve(d, ns, longest, s.now);
+        s = balance_read(d);
+        if (load_relaxed(&d->share) == 0) { /* the limit was lifted meanwhile */
             break;
         }
         if (gate_queue(&w, &s)) {
@@ -379,16 +370,14 @@ bool gate_pass(struct limited_device *d, int64_t *amount, bool unknown, int64_t 
         if (s.balance <= 0) {
             gate_wait_for_balance(&w, &s);
             (void)limited_devices_refresh();
-        } else if (patient && s.reserved > 0 && (unknown || gate_is_far_ahead(d, &s, ns))) {
+        } else if (patient && s.reserved > 0 && (unknown || gate_is_far_ahead(d, &s, *amount))) {
             patient = gate_wait_for_completion(&w, &s);
-        } else if (gate_step_back(&w, &s)) {
-            continue;
-        } else if (gate_has_turn(&w, &s)) {
-            *amount = gate_amount(&w, &s, ns);
-            gate_reserve(d, *amount, longest, s.now);
+        } else if (!gate_step_back(&w, &s) && gate_has_turn(&w, &s)) {
+            *amount = gate_amount(&w, &s, *amount);
             break;
         }
     }
+    gate_reserve(d, *amount, longest, s.now);
     gate_end_wait(&w);
-    return w.waiting;
+    return w.began != 0;
 }

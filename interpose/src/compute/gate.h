@@ -1,23 +1,25 @@
-/* What launch.c, sync.c and the gate, where launches wait until they may start, need of each other. */
+/* The gate, where launches wait until they may start. Also declares what launch.c offers to sync.c. */
 #ifndef HAMI_COMPUTE_GATE_H
 #define HAMI_COMPUTE_GATE_H
 
 #include "compute/limited_device.h"
 
 /*
- * Waits until `amount` ns of device time may start, and reserves them for launches of up to `longest` ns. After a wait
- * it may reserve more than GRANT_NS; `amount` then says how much. True: it had to wait.
+ * Waits until work of `amount` ns may start, and reserves this time for launches of up to `longest` ns each. After a
+ * wait it may reserve more than was asked, and sets `amount` to what it reserved. `unknown`: the launch has no known
+ * cost, so it starts only when no other work is under way. True: the launch had to wait.
  *
- * A launch passes when it is next in the container's line, the balance is positive, little enough is under way, and it
- * is the container's turn. Every wait ends, at the latest 100 ms after the last progress. Without the process's lock.
+ * A launch passes when it is first in the container's line, the balance is positive, little enough work is under way,
+ * and the container has the turn. A wait for work or for the line ends after 100 ms without progress. A wait for the
+ * turn ends after 3 s. The caller must not hold the lock.
  */
 bool gate_pass(struct limited_device *d, int64_t *amount, bool unknown, int64_t longest);
-/* Reserves what was granted before and set aside. */
+/* Reserves `amount` without waiting, for a launch that takes it from the part of an earlier grant kept aside. */
 void gate_reserve(struct limited_device *d, int64_t amount, int64_t longest, uint64_t now);
 
-/* Adds this thread's launches since the last call to its process's figure. */
+/* launch.c: adds this thread's launches since the last call to the count of launches in the process's slot. */
 void launch_count(void);
-/* What this thread has taken ahead of grants that are still open goes back to them. Lock held. */
+/* launch.c: this thread took device time from open grants in advance. Gives back what is unused. Needs the lock. */
 void launch_return_ahead(void);
 
 #endif

@@ -1,4 +1,7 @@
-/* Implements its part of charging.h. */
+/*
+ * The helper: a thread of this process that looks at timing events when they should be complete, closes grants that no
+ * launch uses, and gives turns on (charging.h).
+ */
 #include "compute/charging.h"
 
 #include "compute/turn.h"
@@ -10,7 +13,7 @@
 
 enum { STACK_BYTES = 256 * 1024, IDLE_WAIT_NS = 1000000000, CAPTURE_MODE_RELAXED = 2 };
 
-/* Looks at everything once. Returns when the next look is due. */
+/* Collects events, closes unused grants and gives turns on. Returns when to do so again. */
 static uint64_t helper_look(void) {
     uint64_t now = compute_now();
     collect_events();
@@ -27,7 +30,7 @@ static uint64_t helper_look(void) {
 }
 
 static void *helper_run(void *data) {
-    /* In the other modes of capture, asking for an event's state would abort another thread's capture. */
+    /* In other modes cuEventQuery aborts other threads' captures (CUDA: cuThreadExchangeStreamCaptureMode). */
     int mode = CAPTURE_MODE_RELAXED;
     (void)hami_call_cuThreadExchangeStreamCaptureMode(&mode);
     for (;;) {
@@ -43,8 +46,7 @@ static void *helper_run(void *data) {
     return data;
 }
 
-/* All signals are blocked in it: they are for the program's threads. If no thread can be made, estimates are charged.
- */
+/* Starts the helper, with all signals blocked: they are for the program. If that fails, helper_wake tries again. */
 static void helper_start(void) {
     pthread_attr_t attributes;
     pthread_t thread;

@@ -1,7 +1,7 @@
 /*
- * The functions that give a device work. Without a limit they read one or two words before the driver's function. With
- * a limit, a short launch takes from what its stream was granted, and about one in a millisecond of work goes through
- * the gate.
+ * The functions that give a device work. Without a core limit, a launch reads three words and calls the driver. With a
+ * limit, a short launch takes its time from its stream's grant. About one launch in a millisecond of work passes the
+ * gate (gate.c), where it may have to wait.
  *
  * Each thread remembers streams and costs, so that most launches neither take a lock nor write shared memory.
  */
@@ -10,14 +10,13 @@
 #include "compute/charging.h"
 #include "compute/compute.h"
 #include "compute/cost.h"
-#include "compute/suspend.h"
 #include "compute/tuning.h"
-#include "compute/turn.h"
 #include "compute/wait.h"
 #include "doors/hook.h"
 #include "ledger/state.h"
 #include "memory/contexts.h"
 #include "memory/graph.h"
+#include "memory/stream_pool.h"
 #include "policies.h"
 #include "threads.h"
 
@@ -26,63 +25,59 @@
 enum {
     COSTS_REMEMBERED = 64,
     STREAMS_REMEMBERED = 4,
-    REFRESH_EVERY_LAUNCHES = 64, /* are there other limits now? */
-    REFRESH_EVERY_NS = 100000000,
-    AHEAD_LAUNCHES = 32,   /* what a thread takes ahead of a grant: so many launches, */
-    AHEAD_MOST_NS = 50000, /* but no more than this */
-    CLEAN_SAMPLES = 5,
-    CLEAN_MOST_NS = GRANT_NS / 2 * 5
+    REFRESH_EVERY_LAUNCHES = 64,     /* launches of a thread between two looks for changed limits, at most */
+    REFRESH_EVERY_NS = 100000000,    /* a thread whose looks are further apart than this looks after fewer launches */
+    AHEAD_LAUNCHES = 32,             /* a thread takes time for at most so many launches from a grant at once */
+    AHEAD_MOST_NS = 50000,           /* a thread takes no more than this at once, unless one launch needs more */
+    CLEAN_SAMPLES = 5,               /* least number of samples in the cost of a clean launch (stream.h) */
+    CLEAN_MOST_NS = GRANT_NS / 2 * 5 /* highest cost of a clean launch */
 };
 
-/* What a launch is to the controller. */
 struct launch {
-    uint64_t key; /* of its cost: function and shape */
-    CUstream stream;
+    uint64_t key;    /* key of its cost: a hash of the function and of the sizes of grid and block; never 0 */
+    CUstream stream; /* never NULL: CU_STREAM_LEGACY or CU_STREAM_PER_THREAD for a default stream */
 };
 
 struct remembered_cost {
     uint64_t key;
     uint32_t ns;
-    uint32_t until_sample; /* launches */
+    uint32_t until_sample; /* launches before the next one that is sampled; 0: sample the next launch */
 };
 
 struct remembered_stream {
     _Alignas(64) CUcontext context;
     CUstream stream;
-    struct stream_account *account; /* NULL: its device has no limit */
-    const _Atomic uint64_t *turn_word;
-    const _Atomic uint32_t *closed_word;
-    uint64_t turn;
-    uint32_t epoch;  /* limited_device_epoch; if that has moved, nothing is remembered */
-    uint32_t closed; /* of the account: what was taken before its grant was closed is void */
-    uint64_t ahead;  /* ns taken of the grant and not used */
+    struct stream_account *account;    /* NULL: the stream's device has no limit */
+    const _Atomic uint64_t *turn_word; /* `shared->turn` of the stream's device; NULL if `account` is NULL */
+    uint64_t ahead;                    /* ns that this thread has taken from the stream's grant and not used */
+    uint64_t turn;                     /* `*turn_word` when `ahead` was taken; if it has changed, `ahead` is void */
+    uint32_t closed; /* `account->closed` when `ahead` was taken; if it has changed, `ahead` is void */
+    uint32_t epoch;  /* limited_device_epoch when the stream was remembered; if it has changed, the entry is void */
 };
 
 static _Thread_local struct remembered_cost costs[COSTS_REMEMBERED];
 static _Thread_local struct remembered_stream streams[STREAMS_REMEMBERED];
-static _Thread_local uint32_t until_refresh; /* launches */
-static _Thread_local uint32_t refresh_every;
-static _Thread_local uint32_t counted_at; /* `until_refresh` when launches were last counted */
-static _Thread_local int64_t last_refresh;
+static _Thread_local uint32_t until_refresh; /* launches until this thread looks for changed limits */
+static _Thread_local uint32_t refresh_every; /* launches between this thread's looks for changed limits */
+static _Thread_local uint32_t counted_at;    /* `until_refresh` when launch_count last ran */
+static _Thread_local int64_t last_refresh;   /* when this thread last looked, ns of CLOCK_MONOTONIC_COARSE */
 
 static uint64_t launch_mix(uint64_t a, uint64_t b) {
     return (a ^ b) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static uint64_t launch_key(const void *function, uint64_t grid, uint64_t block) {
-    uint64_t key = launch_mix((uint64_t)(uintptr_t)function, launch_mix(grid, block << 1));
-    key ^= key >> 32;
-    return key | 1;
-}
-
 static struct launch launch_of(const void *function, uint64_t grid, uint64_t block, CUstream stream, bool per_thread) {
-    CUstream real = stream != NULL ? stream : per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-    return (struct launch){launch_key(function, grid, block), real};
+    uint64_t key = launch_mix((uint64_t)(uintptr_t)function, launch_mix(grid, block << 1));
+    return (struct launch){(key ^ key >> 32) | 1, hami_stream_named(stream, per_thread)};
 }
 
-/* ---- without a limit ---- */
+static uint64_t launch_size(const uint32_t size[3]) {
+    return (uint64_t)size[0] * size[1] * size[2];
+}
 
-/* Acquire: a view that is seen is seen filled in. */
+/* ---- launches without a limit ---- */
+
+/* The acquire load makes sure that a thread that sees the view also sees its fields. */
 void launch_count(void) {
     struct hami_region_view *view = atomic_load_explicit(&hami_state_region_now, memory_order_acquire);
     uint32_t launches = counted_at - until_refresh;
@@ -93,7 +88,7 @@ void launch_count(void) {
     counted_at = until_refresh;
 }
 
-/* Every REFRESH_EVERY_LAUNCHES launches, or after fewer where they take long. */
+/* Looks for changed limits, and decides after how many launches to look again. */
 HAMI_APART static void launch_refresh(void) {
     struct timespec coarse;
     (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse);
@@ -105,12 +100,18 @@ HAMI_APART static void launch_refresh(void) {
         refresh_every *= 2;
     }
     launch_count();
-    counted_at = until_refresh = refresh_every;
+    /*
+     * Until the driver's functions are known each launch refreshes, since launch_unchecked must not call NULL.
+     * Functions become known in the order of their names, so the acquire load that sees the second one sees both.
+     */
+    void *driver = atomic_load_explicit(&hami_driver_functions[HAMI_cuLaunchKernel_ptsz], memory_order_acquire);
+    counted_at = until_refresh = driver != NULL ? refresh_every : 1;
     HAMI_UNCANCELLED;
     suspend_check();
     (void)limited_devices_refresh();
 }
 
+/* Counts a launch. Waits while HAMI's monitor suspends the container. True: no device has a core limit. */
 static inline bool launch_is_unlimited(void) {
     if (__builtin_expect(until_refresh == 0, 0)) {
         launch_refresh();
@@ -125,7 +126,7 @@ static inline bool launch_is_unlimited(void) {
 
 /* ---- what the thread remembers ---- */
 
-/* Hides where the pointer comes from: the compiler would compute a thread-local address anew at each use. */
+/* Hides that the pointer is thread-local: otherwise the compiler computes its address anew at each use. */
 #define KEEP_IN_REGISTER(pointer) __asm__("" : "+r"(pointer))
 
 static inline struct remembered_cost *launch_cost_place(uint64_t key) {
@@ -140,12 +141,12 @@ static inline struct remembered_stream *launch_stream_place(CUstream stream) {
     return place;
 }
 
-/* Takes more of the grant ahead. False: not even enough for one launch is left. */
+/* Takes time for several launches of `ns` from the stream's grant. False: not enough is left for one of them. */
 static bool launch_take_ahead(struct remembered_stream *stream, uint32_t ns, uint64_t turn) {
     uint32_t launches = ns < AHEAD_MOST_NS / AHEAD_LAUNCHES ? AHEAD_LAUNCHES
                         : ns < AHEAD_MOST_NS                ? AHEAD_MOST_NS / ns
                                                             : 1;
-    uint32_t closed = load_relaxed(stream->closed_word);
+    uint32_t closed = load_relaxed(&stream->account->closed);
     int64_t taken = stream_take(stream->account, ns, (int64_t)ns * launches);
     if (stream->turn != turn || stream->closed != closed) {
         stream->turn = turn;
@@ -160,7 +161,7 @@ void launch_return_ahead(void) {
     for (unsigned i = 0; i < STREAMS_REMEMBERED; i++) {
         struct remembered_stream *stream = &streams[i];
         if (stream->ahead != 0 && stream->epoch == atomic_load(&limited_device_epoch) &&
-            stream->turn == atomic_load(stream->turn_word) && stream->closed == atomic_load(stream->closed_word)) {
+            stream->turn == atomic_load(stream->turn_word) && stream->closed == atomic_load(&stream->account->closed)) {
             stream_refund(stream->account, (int64_t)stream->ahead);
             stream->ahead = 0;
         }
@@ -168,8 +169,9 @@ void launch_return_ahead(void) {
 }
 
 /*
- * Takes a launch from what this thread has ahead. True: it may go to the driver. All loads are relaxed: a launch that
- * misses a change of the turn or a closed grant at that very moment counts as one that came before.
+ * Takes a launch's time from what this thread took ahead. True: the launch may go to the driver, because it got its
+ * time or its stream has no limit. Relaxed loads are enough: a launch that does not see that the turn has changed or
+ * its grant was closed counts as one before that.
  */
 static inline __attribute__((always_inline)) bool launch_spend(const struct launch *l) {
     struct remembered_cost *cost = launch_cost_place(l->key);
@@ -182,8 +184,7 @@ static inline __attribute__((always_inline)) bool launch_spend(const struct laun
         return stream->account == NULL;
     }
     uint64_t turn = load_relaxed(stream->turn_word);
-    uint32_t closed = load_relaxed(stream->closed_word);
-    bool is_void = stream->turn != turn || stream->closed != closed;
+    bool is_void = stream->turn != turn || stream->closed != load_relaxed(&stream->account->closed);
     if (__builtin_expect(stream->ahead < ns || is_void, 0) && !launch_take_ahead(stream, ns, turn)) {
         return false;
     }
@@ -197,6 +198,7 @@ static inline bool launch_stream_is_ambiguous(CUstream stream) {
     return (stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD) && !hami_context_only_one();
 }
 
+/* True if the launch may go to the driver by what this thread remembers of its stream and cost. */
 static bool launch_was_granted(const struct launch *l) {
     struct hami_context context;
     if (launch_stream_is_ambiguous(l->stream) &&
@@ -206,120 +208,127 @@ static bool launch_was_granted(const struct launch *l) {
     return launch_spend(l);
 }
 
-/* While a stream is captured, no stream is remembered: each launch then asks whether its own is. */
-static uint32_t launch_epoch_to_remember(uint32_t epoch) {
-    return atomic_load(&event_captures) > 0 ? 0 : epoch;
-}
-
-/* Until limits change, launches on this stream need not ask. */
-static void launch_remember_unlimited(const struct launch *l, const struct hami_context *context, uint32_t epoch) {
-    *launch_stream_place(l->stream) = (struct remembered_stream){
-        .context = context->handle, .stream = l->stream, .epoch = launch_epoch_to_remember(epoch)};
-}
-
-static void launch_remember(const struct launch *l, const struct hami_context *context, struct stream_account *account,
-                            const struct cost *cost) {
-    struct remembered_cost *known = launch_cost_place(l->key);
+/*
+ * Remembers a stream and its account. NULL: its device has no limit, and the caller read `epoch` before it looked at
+ * the limit. While any stream is captured, the entry gets epoch 0, which is void: each launch has to ask if its stream
+ * is captured.
+ */
+static void launch_remember_stream(const struct launch *l, const struct hami_context *context,
+                                   struct stream_account *account, uint32_t epoch) {
     struct remembered_stream *place = launch_stream_place(l->stream);
-    uint32_t epoch = atomic_load(&limited_device_epoch); /* before the captures: the begin of one moves it */
-    if (place->epoch != epoch || place->stream != l->stream || place->context != context->handle) {
-        *place = (struct remembered_stream){.context = context->handle,
-                                            .stream = l->stream,
-                                            .account = account,
-                                            .turn_word = turn_word(account->device),
-                                            .closed_word = &account->closed,
-                                            .epoch = launch_epoch_to_remember(epoch)};
+    if (place->epoch == epoch && place->stream == l->stream && place->context == context->handle) {
+        return; /* the entry is valid, and keeps `ahead` */
     }
+    *place = (struct remembered_stream){.context = context->handle,
+                                        .stream = l->stream,
+                                        .account = account,
+                                        .turn_word = account == NULL ? NULL : &account->device->shared->turn,
+                                        .epoch = atomic_load(&event_captures) > 0 ? 0 : epoch};
+}
+
+/* Remembers the cost of a launch. Returns true if this launch should be sampled (cost.h). */
+static bool launch_remember_cost(const struct launch *l, const struct cost *cost) {
+    struct remembered_cost *place = launch_cost_place(l->key);
+    bool is_known = cost->mean > 0, is_remembered = place->key == l->key;
     uint32_t ns = cost->mean > UINT32_MAX ? UINT32_MAX : (uint32_t)(cost->mean + 0.5);
-    if (known->key == l->key) {
-        known->ns = ns;
-        return;
+    uint32_t until_sample = is_known ? cost_launches_until_sample(cost) : 0;
+    bool sampled = (is_known && is_remembered ? place->until_sample : until_sample) == 0;
+    if (is_remembered && !sampled) {
+        until_sample = place->until_sample - 1;
     }
-    *known = (struct remembered_cost){l->key, ns, cost->mean > 0 ? cost_launches_until_sample(cost) : 0};
+    *place = (struct remembered_cost){l->key, ns, until_sample};
+    return sampled;
 }
 
-/* Whether to sample this launch; the thread then counts down to its next sample. */
-static bool launch_is_sampled(const struct launch *l, const struct cost *cost) {
-    struct remembered_cost *known = launch_cost_place(l->key);
-    if (cost->mean <= 0) {
-        return true;
-    }
-    if (known->key != l->key) {
-        return cost_launches_until_sample(cost) == 0;
-    }
-    if (known->until_sample > 0) {
-        known->until_sample--;
-        return false;
-    }
-    known->until_sample = cost_launches_until_sample(cost);
-    return true;
-}
+/* ---- launches with a limit ---- */
 
-/* ---- with a limit ---- */
+/* A launch that has to go through the gate: what it asks for, and what it got. */
+struct request {
+    int64_t ns;      /* what the launch should take; UNKNOWN_LAUNCH_NS if its cost is not known */
+    int64_t longest; /* the launch hardly takes longer than this */
+    int64_t part;    /* most that the stream gets at once if events stand apart (ADR 11); 0: they do not */
+    int64_t amount;  /* ns granted for this launch; may be more than `ns` */
+    bool covered;    /* the stream's open grant had enough left, so `amount` is 0 */
+    bool sampled;    /* the launch's cost is measured (cost.h) */
+    bool waited;     /* the launch waited in the gate */
+    struct grant how;
+};
 
-/* Waits in the gate if need be, and grants the launch its time. Fills in what is left to do after the driver's call. */
-static void launch_through_gate(const struct launch *l, const struct hami_context *context, struct limited_device *d,
-                                struct hami_pass *p) {
-    struct grant how = {.arrived = compute_now()};
-    bool apart = stream_events_stand_apart(d, how.arrived);
-    compute_lock();
+/*
+ * Fills in the request. Takes the launch's time from the stream's open grant, or from what the stream has set aside, if
+ * there is enough. Returns the stream's account, or NULL if all accounts are in use.
+ */
+static struct stream_account *launch_request(const struct launch *l, const struct hami_context *context,
+                                             struct limited_device *d, struct request *r) {
+    bool apart = stream_events_stand_apart(d, r->how.arrived);
     struct stream_account *account = stream_account_of(d, context->handle, l->stream);
     if (account != NULL) {
-        close_if_due(account, apart ? CLOSE_NOW : CLOSE_WHEN_FULL); /* may learn costs */
+        close_if_due(account, apart ? CLOSE_NOW : CLOSE_WHEN_FULL); /* before cost_of, since closing may learn costs */
     }
-    struct cost *cost = cost_of(l->key);
-    int64_t ns = (int64_t)cost->mean;
-    how.known = ns > 0;
-    how.clean = how.known && cost->samples >= CLEAN_SAMPLES && ns <= CLEAN_MOST_NS;
-    ns = how.known ? ns : UNKNOWN_LAUNCH_NS;
-    int64_t longest = ns + 3 * (int64_t)cost->spread; /* it will hardly take longer */
-    bool sampled = launch_is_sampled(l, cost), granted = false, waited = false;
-    int64_t part = 0, amount = 0;
+    const struct cost *cost = cost_of(l->key);
+    int64_t mean = (int64_t)cost->mean;
+    r->how.known = mean > 0;
+    r->how.clean = r->how.known && cost->samples >= CLEAN_SAMPLES && mean <= CLEAN_MOST_NS;
+    r->ns = r->how.known ? mean : UNKNOWN_LAUNCH_NS;
+    r->longest = r->ns + 3 * (int64_t)cost->spread;
     if (account != NULL) {
-        launch_remember(l, context, account, cost);
-        granted = how.known && stream_take(account, ns, ns) > 0;
-        part = apart && how.known ? stream_amount_apart(account, ns, how.arrived) : 0;
-        amount = part > 0 && !granted ? stream_take_aside(account, ns, part, how.arrived) : 0;
+        launch_remember_stream(l, context, account, atomic_load(&limited_device_epoch));
+        r->sampled = launch_remember_cost(l, cost);
+        r->covered = r->how.known && stream_take(account, r->ns, r->ns) > 0;
+        r->part = apart && r->how.known ? stream_amount_apart(account, r->ns, r->how.arrived) : 0;
+        r->amount = r->part > 0 && !r->covered ? stream_take_aside(account, r->ns, r->part, r->how.arrived) : 0;
+        r->how.aside = r->amount > 0;
     }
+    return account;
+}
+
+/* Grants the stream what the launch got. Returns what hami_launch_end needs after the driver's call. */
+static struct hami_pass launch_pass(const struct launch *l, struct stream_account *account, struct request *r) {
+    r->how.passed = compute_now();
+    if (r->part > 0 && r->amount > r->part) {
+        stream_set_aside(account, r->amount - r->part);
+        r->amount = r->part;
+    }
+    if (!r->covered) {
+        stream_grant(account, r->amount, r->ns, r->how);
+    }
+    if (r->waited) {
+        stream_compare_clocks(account);
+    }
+    account->in_driver++;
+    bool alone = r->part > 0 && r->amount == r->ns;
+    return (struct hami_pass){
+        .account = account,
+        .cost = r->ns,
+        .sample = r->sampled ? cost_sample_begin(account->context, l->stream, l->key) : NULL,
+        .close = !r->how.known ? CLOSE_NOW
+                 : alone       ? CLOSE_AFTER_ONE
+                               : CLOSE_WHEN_FULL,
+        .closed = atomic_load(&account->closed),
+        .how = r->how,
+    };
+}
+
+/* Waits in the gate if the launch's time is not granted yet. Sets `*p`, unless the launch has no account. */
+static void launch_through_gate(const struct launch *l, const struct hami_context *context, struct limited_device *d,
+                                struct hami_pass *p) {
+    struct request r = {.how.arrived = compute_now()};
+    compute_lock();
+    struct stream_account *account = launch_request(l, context, d, &r);
     compute_unlock();
-    how.aside = amount > 0;
-    if (how.aside) {
-        gate_reserve(d, amount, longest, compute_now());
-    } else if (!granted) {
-        amount = ns > GRANT_NS || !how.known ? ns : GRANT_NS;
-        waited = gate_pass(d, &amount, !how.known, longest);
+    if (r.how.aside) {
+        gate_reserve(d, r.amount, r.longest, compute_now());
+    } else if (!r.covered) {
+        r.amount = r.ns > GRANT_NS ? r.ns : GRANT_NS;
+        r.waited = gate_pass(d, &r.amount, !r.how.known, r.longest);
     }
     compute_lock();
-    if (account == NULL || account->device != d || !stream_is(account, context->handle, l->stream)) {
-        /* More streams than can be followed, or the stream ended meanwhile, which charged what it had been granted. */
-        if (!granted) {
-            balance_charge(d, (uint64_t)ns);
-            (void)atomic_fetch_sub(&d->own->reserved, amount);
-        }
-    } else {
-        how.passed = compute_now();
-        if (part > 0 && amount > part) {
-            stream_set_aside(account, amount - part);
-            amount = part;
-        }
-        bool alone = part > 0 && amount == ns;
-        if (!granted) {
-            stream_grant(account, amount, ns, how);
-        }
-        account->in_driver++;
-        *p = (struct hami_pass){.account = account,
-                                .cost = ns,
-                                .close = !how.known ? CLOSE_NOW
-                                         : alone    ? CLOSE_AFTER_ONE
-                                                    : CLOSE_WHEN_FULL,
-                                .closed = atomic_load(&account->closed),
-                                .how = how};
-        if (waited) {
-            stream_compare_clocks(account);
-        }
-        if (sampled) {
-            p->sample = cost_sample_begin(account->context, l->stream, l->key);
-        }
+    if (account != NULL && account->device == d && stream_is(account, context->handle, l->stream)) {
+        *p = launch_pass(l, account, &r);
+    } else if (!r.covered) {
+        /* All accounts are in use, or the stream has ended during the wait: no event can tell what the launch takes. */
+        balance_charge(d, (uint64_t)r.ns);
+        stream_reserve(d, -r.amount);
     }
     helper_wake();
     compute_unlock();
@@ -330,15 +339,15 @@ static void launch_begin_limited(const struct launch *l, struct hami_pass *p) {
     if (launch_was_granted(l) || !hami_context_current(&context)) {
         return;
     }
-    HAMI_UNCANCELLED; /* a thread that died in the gate would hold up the others of its container */
-    uint32_t epoch = atomic_load(&limited_device_epoch); /* before the limits, whose change moves it */
+    HAMI_UNCANCELLED; /* a thread that was cancelled in the gate would hold up the other threads of the container */
+    uint32_t epoch = atomic_load(&limited_device_epoch); /* read before the limits: a change of limits moves it */
     struct limited_device *d = limited_devices_refresh() == COMPUTE_ON ? limited_device_of(context.device) : NULL;
     if (d == NULL) {
         return;
     }
     bool captured = load_relaxed(&event_captures) > 0 && event_stream_is_captured(l->stream);
     if (load_relaxed(&d->share) == 0) {
-        launch_remember_unlimited(l, &context, epoch);
+        launch_remember_stream(l, &context, NULL, epoch);
     } else if (!captured) { /* captured work is charged when its graph is launched */
         launch_through_gate(l, &context, d, p);
     }
@@ -348,7 +357,7 @@ struct hami_pass hami_launch_begin(const void *function, uint64_t grid, uint64_t
                                    bool per_thread) {
     struct launch l = launch_of(function, grid, block, stream, per_thread);
     struct hami_pass p;
-    p.account = NULL;
+    p.account = NULL; /* the other fields are read only if there is an account */
     if (!launch_is_unlimited()) {
         launch_begin_limited(&l, &p);
     }
@@ -360,8 +369,7 @@ struct hami_pass hami_launch_begin_config(const struct hami_launch_config *confi
     if (config == NULL) {
         return (struct hami_pass){.account = NULL}; /* the driver refuses it */
     }
-    const uint32_t *g = config->grid, *b = config->block;
-    return hami_launch_begin(function, (uint64_t)g[0] * g[1] * g[2], (uint64_t)b[0] * b[1] * b[2], config->stream,
+    return hami_launch_begin(function, launch_size(config->grid), launch_size(config->block), config->stream,
                              per_thread);
 }
 
@@ -376,7 +384,7 @@ int32_t hami_launch_end(struct hami_pass *p, int32_t status) {
         stream_refund(a, p->cost);
         cost_sample_drop(p->sample);
     } else {
-        cost_sample_end(atomic_load(&a->stream), p->sample);
+        cost_sample_end(p->sample, atomic_load(&a->stream));
         p->close = stream_regrant(a, p->closed, p->cost, p->how) ? CLOSE_NOW : p->close;
     }
     a->in_driver--;
@@ -388,26 +396,23 @@ int32_t hami_launch_end(struct hami_pass *p, int32_t status) {
 
 /* ---- cuLaunchKernel, the most frequent call of all ---- */
 
-/*
- * A launch without a limit goes to the driver at once, one with a grant nearly so. Each step has the driver's own
- * arguments, which then stay in their registers.
- */
+/* The functions below take the driver's own arguments, so that these stay in the registers of the program's call. */
 #define LAUNCH                                                                                                         \
     void *function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx, uint32_t by, uint32_t bz, uint32_t shared,     \
         CUstream stream, void **params, void **extra
 #define LAUNCHED function, gx, gy, gz, bx, by, bz, shared, stream, params, extra
 
-typedef CUresult launch_kernel(LAUNCH);
-
-static _Atomic(launch_kernel *) driver_launch[2]; /* of the legacy and the per-thread default stream */
+/* Calls the driver's function. It is not NULL: launch_refresh has found it, since `until_refresh` is above 0. */
+static inline int32_t launch_unchecked(enum hami_hook hook, LAUNCH) {
+    until_refresh--;
+    CUresult (*driver)(LAUNCH) = load_relaxed(&hami_driver_functions[hook]);
+    return driver(LAUNCHED);
+}
 
 static inline int32_t launch_gated(enum hami_hook hook, LAUNCH) {
-    bool per_thread = hook == HAMI_cuLaunchKernel_ptsz;
-    launch_kernel *driver = hami_driver_function(hook);
-    store_relaxed(&driver_launch[per_thread], driver);
-    struct hami_pass p =
-        hami_launch_begin(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream, per_thread);
-    return hami_launch_end(&p, driver(LAUNCHED));
+    struct hami_pass p = hami_launch_begin(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream,
+                                           hook == HAMI_cuLaunchKernel_ptsz);
+    return hami_launch_end(&p, hami_call_launch_kernel(hook, LAUNCHED));
 }
 
 HAMI_APART static int32_t launch_gated_legacy(LAUNCH) {
@@ -418,60 +423,62 @@ HAMI_APART static int32_t launch_gated_ptsz(LAUNCH) {
     return launch_gated(HAMI_cuLaunchKernel_ptsz, LAUNCHED);
 }
 
-static inline int32_t launch_granted(bool per_thread, LAUNCH) {
+static inline int32_t launch_granted(enum hami_hook hook, LAUNCH) {
+    bool per_thread = hook == HAMI_cuLaunchKernel_ptsz;
     struct launch l = launch_of(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream, per_thread);
     if (launch_stream_is_ambiguous(l.stream) || !launch_spend(&l)) {
         return per_thread ? launch_gated_ptsz(LAUNCHED) : launch_gated_legacy(LAUNCHED);
     }
-    until_refresh--;
-    launch_kernel *driver = load_relaxed(&driver_launch[per_thread]);
-    return driver(LAUNCHED);
+    return launch_unchecked(hook, LAUNCHED);
 }
 
 HAMI_APART static int32_t launch_granted_legacy(LAUNCH) {
-    return launch_granted(false, LAUNCHED);
+    return launch_granted(HAMI_cuLaunchKernel, LAUNCHED);
 }
 
 HAMI_APART static int32_t launch_granted_ptsz(LAUNCH) {
-    return launch_granted(true, LAUNCHED);
+    return launch_granted(HAMI_cuLaunchKernel_ptsz, LAUNCHED);
 }
 
 int32_t hami_launch_kernel(enum hami_hook hook, LAUNCH) {
     bool per_thread = hook == HAMI_cuLaunchKernel_ptsz;
-    launch_kernel *driver = load_relaxed(&driver_launch[per_thread]);
-    const _Atomic int32_t *active = load_relaxed(&suspend_word);
-    if (driver == NULL || until_refresh == 0 || load_relaxed(active) != SUSPEND_ACTIVE) {
+    int32_t active = load_relaxed(load_relaxed(&suspend_word));
+    /* One branch for two conditions: with two branches, gcc copies all arguments, which takes 12 instructions more. */
+    if (((active ^ SUSPEND_ACTIVE) | (until_refresh == 0)) != 0) {
         return per_thread ? launch_gated_ptsz(LAUNCHED) : launch_gated_legacy(LAUNCHED);
     }
     if (load_relaxed(&compute_state) == COMPUTE_ON) {
         return per_thread ? launch_granted_ptsz(LAUNCHED) : launch_granted_legacy(LAUNCHED);
     }
-    until_refresh--;
-    return driver(LAUNCHED);
+    return launch_unchecked(hook, LAUNCHED);
 }
 
 /* ---- the other launch functions ---- */
 
-/* Each part is a launch on its own device. Parts beyond FOLLOWED are not limited. */
+/* Makes the context of a stream the current one. False: the current context stays. */
+static bool launch_push_context(CUstream stream) {
+    CUcontext context;
+    return hami_call_cuStreamGetCtx(stream, &context) == CUDA_SUCCESS &&
+           hami_call_cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+}
+
+/* Each entry of `list` is a launch on another device. Entries after the first HAMI_DEVICES pass without the gate. */
 int32_t hami_launch_multi_device(enum hami_hook hook, struct hami_launch_params *list, uint32_t count, uint32_t flags) {
-    enum { FOLLOWED = 16 };
-    struct hami_pass passes[FOLLOWED] = {{.account = NULL}};
-    CUcontext contexts[FOLLOWED], popped = NULL;
-    uint32_t followed = list == NULL ? 0 : count < FOLLOWED ? count : FOLLOWED;
-    for (uint32_t i = 0; i < followed && !launch_is_unlimited(); i++) {
+    struct hami_pass passes[HAMI_DEVICES] = {{.account = NULL}};
+    CUcontext popped = NULL;
+    uint32_t followed = list == NULL ? 0 : count < HAMI_DEVICES ? count : HAMI_DEVICES;
+    for (uint32_t i = 0; i < followed; i++) {
         const struct hami_launch_params *at = &list[i];
-        if (hami_call_cuStreamGetCtx(at->stream, &contexts[i]) == CUDA_SUCCESS &&
-            hami_call_cuCtxPushCurrent_v2(contexts[i]) == CUDA_SUCCESS) {
-            struct launch l = launch_of(at->function, (uint64_t)at->grid[0] * at->grid[1] * at->grid[2],
-                                        (uint64_t)at->block[0] * at->block[1] * at->block[2], at->stream, false);
-            launch_begin_limited(&l, &passes[i]);
+        if (launch_push_context(at->stream)) {
+            passes[i] =
+                hami_launch_begin(at->function, launch_size(at->grid), launch_size(at->block), at->stream, false);
             (void)hami_call_cuCtxPopCurrent_v2(&popped);
         }
     }
     CUresult status = hami_call_launch_multi_device(hook, list, count, flags);
     for (uint32_t i = 0; i < followed; i++) {
         if (passes[i].account != NULL) {
-            bool pushed = hami_call_cuCtxPushCurrent_v2(contexts[i]) == CUDA_SUCCESS;
+            bool pushed = launch_push_context(list[i].stream);
             (void)hami_launch_end(&passes[i], status);
             if (pushed) {
                 (void)hami_call_cuCtxPopCurrent_v2(&popped);
@@ -481,14 +488,14 @@ int32_t hami_launch_multi_device(enum hami_hook hook, struct hami_launch_params 
     return status;
 }
 
+/* The launch waits in the gate before it reserves the graph's memory, so that waiting launches hold none. */
 int32_t hami_graph_start(enum hami_hook hook, void *graph, CUstream stream) {
-    struct hami_graph_memory *memory = NULL;
-    /* The launch may wait, and nothing should be held meanwhile: so it comes before the graph's memory. */
+    struct hami_graph_memory *memory = hami_graph_memory_of(graph);
     struct hami_pass p = hami_launch_begin(graph, 0, 0, stream, hook == HAMI_cuGraphLaunch_ptsz);
-    if (!hami_graph_run_begin(graph, &memory)) {
+    if (!hami_graph_pools_begin(memory)) {
         return hami_launch_end(&p, CUDA_ERROR_OUT_OF_MEMORY);
     }
     CUresult status = hami_launch_end(&p, hami_call_graph_start(hook, graph, stream));
-    hami_graph_run_end(memory, status);
+    hami_graph_pools_end(memory, status == CUDA_SUCCESS);
     return status;
 }

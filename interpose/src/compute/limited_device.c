@@ -1,7 +1,6 @@
-/* Implements limited_device.h. */
+/* Reads which devices have a core limit, and keeps the table of limited devices (limited_device.h). */
 #include "compute/limited_device.h"
 
-#include "compute/suspend.h"
 #include "compute/tuning.h"
 #include "compute/wait.h"
 #include "fault.h"
@@ -19,20 +18,21 @@ static struct limited_device devices[HAMI_DEVICES];
 static _Atomic(const struct hami_limits *) limits_seen;
 
 void limited_device_end_epoch(void) {
-    if (atomic_fetch_add(&limited_device_epoch, 1) == UINT32_MAX) {
-        atomic_store(&limited_device_epoch, 1);
-    }
+    (void)atomic_fetch_add(&limited_device_epoch, 2); /* the number stays odd, so it is never 0 */
 }
 
 /* ---- the share ---- */
 
-/* Percent, or 0 where nothing limits: HAMi's core policy and its monitor's switch may lift the limit. */
+/* The device's share in percent. 0: no limit, or HAMi's core policy or its monitor's switch lifts the limit now. */
 static uint32_t device_share_of(const struct hami_limits *limits, const struct hami_region_view *view, unsigned index) {
     if (limits->mode != HAMI_MODE_ENFORCE || index >= limits->device_count) {
         return 0;
     }
     uint32_t cores = limits->devices[index].cores;
-    /* The switch says that no other container is there. An agent that is gone cannot say when one comes. */
+    /*
+     * While no other container of this or a higher priority is active, the agent sets utilization_switch to 0. Once the
+     * agent is dead, a 0 does not count: nobody would set it to 1 again.
+     */
     bool off = limits->core_policy == HAMI_CORE_DISABLE ||
                (limits->core_policy == HAMI_CORE_DEFAULT && view->region->v1.utilization_switch == 0 &&
                 !suspend_agent_is_gone(view));
@@ -40,13 +40,12 @@ static uint32_t device_share_of(const struct hami_limits *limits, const struct h
 }
 
 /*
- * A debt is device time, but `zero` holds it as time of the clock. When the share changes, the first process that sees
- * it converts the debt. Example: 20 ms of debt at 40 % put `zero` 50 ms ahead; at 20 % that becomes 100 ms.
+ * A debt of device time is kept as clock time, in `zero`. When the share changes, the first process that sees the new
+ * share converts the debt. Example: a debt of 20 ms puts `zero` 50 ms after now at 40 %, and 100 ms at 20 %.
  */
 static void device_convert_debt(struct limited_device *d, uint32_t share) {
-    uint64_t before = atomic_load(&d->shared->share);
-    if (share == 0 || before == share || !atomic_compare_exchange_strong(&d->shared->share, &before, share) ||
-        before == 0) {
+    uint64_t before = share == 0 ? 0 : atomic_exchange(&d->shared->share, share);
+    if (before == 0 || before == share) {
         return;
     }
     int64_t now = (int64_t)compute_now(), zero = atomic_load(&d->shared->zero);
@@ -72,7 +71,7 @@ int limited_devices_refresh(void) {
         limited_device_end_epoch();
     }
     if (view != NULL) {
-        /* Release, here and below: a thread that reads the word also sees the region mapped, the device set up. */
+        /* Release order, also for compute_state below: a thread that reads the new value sees the mapped region. */
         atomic_store_explicit(&suspend_word, &view->region->v1.recent_kernel, memory_order_release);
         for (unsigned i = 0; i < HAMI_DEVICES; i++) {
             uint32_t share = device_share_of(limits, view, i);
@@ -88,14 +87,7 @@ int limited_devices_refresh(void) {
     return state;
 }
 
-/* ---- times that are older than the start of this system ---- */
-
-static void boot_clear(_Atomic uint64_t *time) {
-    if (atomic_load(time) != 0) {
-        atomic_store(time, 0);
-        hami_step();
-    }
-}
+/* ---- times from before a reboot ---- */
 
 static void boot_clear_times(struct hami_compute_device *device) {
     _Atomic uint64_t *const times[] = {
@@ -104,24 +96,16 @@ static void boot_clear_times(struct hami_compute_device *device) {
         &device->turn_forfeited, &device->turn_forfeited_at, &device->turn_uncontested_at, &device->turn_alone_at,
     };
     for (unsigned i = 0; i < sizeof times / sizeof *times; i++) {
-        boot_clear(times[i]);
-    }
-    boot_clear((_Atomic uint64_t *)&device->zero);
-}
-
-/* Slots of dead processes were swept; the helper's last beat is the only time that stays in them. */
-static void boot_clear_beats(struct hami_region *region, uint64_t now) {
-    struct hami_compute *compute = hami_compute_of(region);
-    unsigned count = hami_ledger_slots(region);
-    for (unsigned i = 0; i < count * HAMI_DEVICES; i++) {
-        _Atomic uint64_t *beat = &compute->processes[i / HAMI_DEVICES][i % HAMI_DEVICES].beat;
-        if (load_relaxed(beat) > now) {
-            boot_clear(beat);
+        if (atomic_load(times[i]) != 0) {
+            atomic_store(times[i], 0);
+            hami_step();
         }
     }
+    atomic_store(&device->zero, 0);
+    hami_step();
 }
 
-/* Charged work has ended, so a frontier well in the future is of an earlier start. */
+/* True: a frontier is over 100 ms in the future. Charged work has ended, so such a time is from before a reboot. */
 static bool boot_frontier_is_ahead(const struct hami_compute *compute, uint64_t now) {
     bool found = false;
     for (unsigned i = 0; i < HAMI_DEVICES; i++) {
@@ -132,36 +116,37 @@ static bool boot_frontier_is_ahead(const struct hami_compute *compute, uint64_t 
 }
 
 /*
- * Before anything believes a time in the region; several processes may do it at once. CLOCK_MONOTONIC starts anew with
- * the system, but the region's file stays. Its old times would lie in the future, and would hold launches, or let them
- * go, until the clock reached them again.
+ * Clears the times in the region if they are from before a reboot: CLOCK_MONOTONIC starts at 0 again, but the region's
+ * file stays. Until the clock reached the old times, launches would wait for them or would not be charged. Each process
+ * calls this before it uses a time of the region, and several may do so at once. The records of processes hold no old
+ * times: each record was zeroed when its slot was swept or claimed.
  */
 static void boot_check(struct hami_region *region) {
     struct hami_compute *compute = hami_compute_of(region);
     uint64_t boot = hami_identity_of_boot(), now = compute_now();
-    /* 0: the kernel does not say which start this is. */
+    /* `boot` is 0 if the kernel does not give its boot ID. Then only a frontier in the future shows a reboot. */
     if (boot != 0 ? atomic_load(&compute->boot) == boot : !boot_frontier_is_ahead(compute, now)) {
         return;
     }
     for (unsigned i = 0; i < HAMI_DEVICES; i++) {
         boot_clear_times(&compute->devices[i]);
     }
-    boot_clear_beats(region, now);
     atomic_store(&compute->boot, boot);
     hami_step();
 }
 
 /* ---- the table ---- */
 
-void limited_device_open_page(struct limited_device *d, const char *uuid) {
+void limited_device_open_page(struct limited_device *d) {
+    const struct hami_limits *limits = hami_state_known_limits();
     char path[4096];
     atomic_store(&d->page_sought_at, compute_now());
-    if (hami_state_turn_path(uuid, path)) {
+    if (d->index < limits->device_count && hami_state_turn_path(limits->devices[d->index].uuid, path)) {
         page_open(&d->page, path);
     }
 }
 
-static void device_set_up(struct limited_device *d, unsigned index, struct hami_region_view *view, const char *uuid) {
+static void device_set_up(struct limited_device *d, unsigned index, struct hami_region_view *view) {
     struct hami_compute *compute = hami_compute_of(view->region);
     d->index = index;
     d->view = view;
@@ -171,7 +156,7 @@ static void device_set_up(struct limited_device *d, unsigned index, struct hami_
     int64_t never = 0;
     boot_check(view->region);
     (void)atomic_compare_exchange_strong(&d->shared->zero, &never, (int64_t)compute_now());
-    limited_device_open_page(d, uuid);
+    limited_device_open_page(d);
     atomic_store_explicit(&d->ready, true, memory_order_release);
 }
 
@@ -189,7 +174,7 @@ struct limited_device *limited_device_of(CUdevice device) {
         }
         compute_lock();
         if (!load_relaxed(&d->ready)) {
-            device_set_up(d, (unsigned)index, view, limits->devices[index].uuid);
+            device_set_up(d, (unsigned)index, view);
         }
         compute_unlock();
         (void)limited_devices_refresh();
@@ -197,16 +182,17 @@ struct limited_device *limited_device_of(CUdevice device) {
     return d;
 }
 
-/* Acquire: a device that is seen ready is seen set up. */
+/* Acquire: a thread that sees `ready` also sees the fields that were set before it. */
 struct limited_device *limited_device_at(unsigned index) {
     bool ready = index < HAMI_DEVICES && atomic_load_explicit(&devices[index].ready, memory_order_acquire);
     return ready ? &devices[index] : NULL;
 }
 
+/*
+ * The child never uses or closes the page descriptors and mappings that it inherits. They cannot pile up: CUDA does not
+ * work in the child of a process that used CUDA, so the child opens no pages that its own children would inherit.
+ */
 void limited_devices_after_fork(void) {
     atomic_store(&compute_state, COMPUTE_FRESH);
-    for (unsigned i = 0; i < HAMI_DEVICES; i++) {
-        page_after_fork(&devices[i].page);
-    }
     memset(devices, 0, sizeof devices);
 }

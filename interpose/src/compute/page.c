@@ -1,9 +1,8 @@
 /*
- * Implements page.h.
+ * The turn page as a file (page.h).
  *
- * The program may close our descriptor and reuse its number, so each use first compares the file behind it with the one
- * that was opened. The lock is a record lock of fcntl(2), as for the region's slots: a forked child does not inherit
- * it, and the kernel releases it when the process dies.
+ * The program may close the page's descriptor, and may then open a file of its own that gets the same number. So before
+ * each use, fstat(2) checks that the descriptor still refers to the turn page.
  */
 #include "compute/page.h"
 
@@ -17,7 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FIRST_DESCRIPTOR = 64, SIZE = sizeof(struct hami_turn_page) };
+enum {
+    SIZE = sizeof(struct hami_turn_page),
+    LOWEST_DESCRIPTOR = 64 /* for the page; programs may expect to get lower numbers themselves */
+};
 
 static bool page_is_same_file(const struct page *p, int file) {
     struct stat found;
@@ -25,7 +27,7 @@ static bool page_is_same_file(const struct page *p, int file) {
            found.st_dev == atomic_load(&p->device);
 }
 
-/* A write beyond RLIMIT_FSIZE raises SIGXFSZ. */
+/* False: RLIMIT_FSIZE is below the page's size. A write beyond it would raise SIGXFSZ, which kills a program. */
 static bool page_may_write(struct page *p) {
     struct rlimit limit;
     bool may = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= SIZE;
@@ -33,8 +35,7 @@ static bool page_may_write(struct page *p) {
     return may;
 }
 
-/* Threads of this process exclude each other: a record lock excludes only other processes. Acquire and release order
- * what is done in between. */
+/* Excludes this process's other threads, which fcntl(2) locks do not. False: another thread is in. Does not wait. */
 static bool page_enter(struct page *p) {
     return !atomic_exchange_explicit(&p->busy, true, memory_order_acquire);
 }
@@ -46,21 +47,18 @@ static void page_leave(struct page *p) {
 /* ---- opening ---- */
 
 /*
- * Replaces the descriptor and the mapping in place (dup3, MAP_FIXED). Another thread that still uses them then finds
- * the new file there, never one of the program's.
+ * Makes `fd` the page's file. dup3(2) and MAP_FIXED replace the old descriptor and mapping in place, so a thread that
+ * still uses them reaches the new file and never a file of the program.
  */
 static void page_replace(struct page *p, int fd, const struct stat *found) {
-    int before = atomic_load(&p->file), file = -1;
+    int before = atomic_load(&p->file);
     void *at = mmap(p->futexes, SIZE, PROT_READ, MAP_SHARED | (p->futexes == NULL ? 0 : MAP_FIXED), fd, 0);
     if (at == MAP_FAILED) {
         return;
     }
     p->futexes = at;
-    if (page_is_same_file(p, before)) {
-        file = dup3(fd, before, O_CLOEXEC);
-    } else {
-        file = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR); /* programs may count on low numbers */
-    }
+    int file =
+        page_is_same_file(p, before) ? dup3(fd, before, O_CLOEXEC) : fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_DESCRIPTOR);
     atomic_store(&p->inode, found->st_ino);
     atomic_store(&p->device, found->st_dev);
     atomic_store(&p->file, file < 0 ? 0 : file);
@@ -78,17 +76,6 @@ void page_open(struct page *p, const char *path) {
             (void)close(fd);
         }
         page_leave(p);
-    }
-    errno = saved;
-}
-
-void page_after_fork(struct page *p) {
-    int saved = errno, file = atomic_load(&p->file);
-    if (page_is_same_file(p, file)) {
-        (void)close(file);
-    }
-    if (p->futexes != NULL) {
-        (void)munmap(p->futexes, SIZE);
     }
     errno = saved;
 }
@@ -126,15 +113,12 @@ static bool page_record_lock(const struct page *p, short how) {
 }
 
 bool page_lock(struct page *p) {
-    if (!page_enter(p)) {
-        return false;
-    }
-    if (!page_record_lock(p, F_WRLCK)) {
+    bool entered = page_enter(p), locked = entered && page_record_lock(p, F_WRLCK);
+    if (entered && !locked) {
         page_leave(p);
-        return false;
     }
     hami_step();
-    return true;
+    return locked;
 }
 
 void page_unlock(struct page *p) {
@@ -142,16 +126,6 @@ void page_unlock(struct page *p) {
     page_leave(p);
 }
 
-/* ---- futexes; on a page that was cut short futex(2) returns EFAULT at once ---- */
-
-static const _Atomic uint32_t *page_futex(const struct page *p, size_t at) {
+const _Atomic uint32_t *page_futex(const struct page *p, size_t at) {
     return (const _Atomic uint32_t *)(const void *)((const char *)p->futexes + at);
-}
-
-void page_wait(const struct page *p, size_t at, uint32_t value, uint64_t ns) {
-    compute_wait(page_futex(p, at), value, ns);
-}
-
-void page_wake(const struct page *p, size_t at) {
-    compute_wake(page_futex(p, at));
 }

@@ -1,18 +1,29 @@
-/* Implements stream.h. */
+/* Implements stream.h: the table of accounts, their grants, and what they have under way. */
 #include "compute/stream.h"
 
 #include "compute/tuning.h"
-#include "compute/turn.h"
 #include "compute/wait.h"
 #include "fault.h"
 
 #include <string.h>
 
-struct stream_account stream_accounts[STREAMS];
-unsigned stream_count;
+enum { STREAMS = 256 };
+
+static struct stream_account accounts[STREAMS];
+static unsigned account_count; /* accounts from this index on were never used */
 
 /* ---- finding an account ---- */
 
+struct stream_account *stream_next(struct stream_account *a, const struct limited_device *d) {
+    for (a = a == NULL ? accounts : a + 1; a < accounts + account_count; a++) {
+        if (d == NULL || a->device == d) {
+            return a;
+        }
+    }
+    return NULL;
+}
+
+/* This thread's number, from 1. A thread id of the kernel would not do: new threads get the ids of ended ones. */
 static int stream_thread_number(void) {
     static _Atomic int threads;
     static _Thread_local int number;
@@ -27,24 +38,19 @@ bool stream_is(const struct stream_account *a, CUcontext context, CUstream strea
            (stream != CU_STREAM_PER_THREAD || load_relaxed(&a->thread) == stream_thread_number());
 }
 
-static bool stream_is_idle(const struct stream_account *a) {
-    return a->count == 0 && a->granted == 0 && a->in_driver == 0;
-}
-
 /*
- * An account for another stream, or NULL. CUDA does not tell when a thread ends, and its per-thread stream with it. So
- * if no account is free, the idle one that was used longest ago is taken. Should its stream come back, it gets another.
+ * Finds an account for a new stream: one whose stream has ended, or the idle one that was used longest ago. Such an
+ * idle stream may be gone, since CUDA does not tell when a thread and its per-thread default stream end. If it is used
+ * again, it gets another account. NULL: no account is idle.
  */
 static struct stream_account *stream_free_account(void) {
     struct stream_account *found = NULL;
     uint64_t least = UINT64_MAX;
-    for (unsigned i = 0; i < STREAMS; i++) {
-        struct stream_account *a = &stream_accounts[i];
-        if (a->device == NULL || (atomic_load(&a->stream) == NULL && stream_is_idle(a))) {
-            return a;
-        }
-        if (stream_is_idle(a) && a->used_at < least) {
-            least = a->used_at;
+    for (struct stream_account *a = accounts; a < accounts + STREAMS; a++) {
+        bool idle = a->count == 0 && a->granted == 0 && a->in_driver == 0;
+        uint64_t used_at = atomic_load(&a->stream) == NULL ? 0 : a->used_at;
+        if (idle && used_at < least) {
+            least = used_at;
             found = a;
         }
     }
@@ -52,38 +58,37 @@ static struct stream_account *stream_free_account(void) {
 }
 
 struct stream_account *stream_account_of(struct limited_device *d, CUcontext context, CUstream stream) {
-    for (unsigned i = 0; i < stream_count; i++) {
-        if (stream_accounts[i].device != NULL && stream_is(&stream_accounts[i], context, stream)) {
-            return &stream_accounts[i];
+    struct stream_account *a = NULL;
+    while ((a = stream_next(a, NULL)) != NULL) {
+        if (stream_is(a, context, stream)) {
+            return a;
         }
     }
-    struct stream_account *a = stream_free_account();
+    a = stream_free_account();
     if (a != NULL) {
         a->device = d;
         a->context = context;
         a->thread = stream == CU_STREAM_PER_THREAD ? stream_thread_number() : 0;
-        atomic_store(&a->left, 0);
         atomic_store(&a->turn, 0);
-        a->granted = a->seen = a->used = a->aside = 0;
+        a->seen = a->used = a->aside = 0;
         a->open.opened = a->ended = 0;
         a->used_at = compute_now();
-        a->first = a->count = a->in_driver = 0;
-        /* Release: a launch that finds the stream also finds what is above. */
+        /* Release: a thread that sees the new stream also sees the fields set above. */
         atomic_store_explicit(&a->stream, stream, memory_order_release);
         limited_device_end_epoch();
-        unsigned place = (unsigned)(a - stream_accounts);
-        stream_count = place >= stream_count ? place + 1 : stream_count;
+        unsigned place = (unsigned)(a - accounts);
+        account_count = place >= account_count ? place + 1 : account_count;
     }
     return a;
 }
 
 /* ---- grants ---- */
 
-/* Relaxed: a launch that takes from an old grant at the moment it is closed has run before its timing event. */
+/* Relaxed loads are enough: a launch that takes time while the grant is being closed counts as one before the close. */
 int64_t stream_take(struct stream_account *a, int64_t least, int64_t most) {
     int64_t left = load_relaxed(&a->left);
     const struct limited_device *d = load_relaxed(&a->device);
-    if (load_relaxed(turn_word(d)) != load_relaxed(&a->turn)) {
+    if (load_relaxed(&d->shared->turn) != load_relaxed(&a->turn)) {
         return 0;
     }
     while (left >= least) {
@@ -102,23 +107,21 @@ void stream_reserve(struct limited_device *d, int64_t change) {
 }
 
 void stream_grant(struct stream_account *a, int64_t granted, int64_t used, struct grant how) {
-    if (a->granted == 0) {
+    a->granted += granted;
+    if (a->granted == granted) { /* no grant was open before */
         add_relaxed(&a->device->own->events, 1);
         hami_step();
         a->open.clean = a->open.known = true;
         a->open.slow = how.arrived > a->open.opened + (uint64_t)a->used / 16 * 17;
         a->open.opened = how.passed;
         a->open.spanned_to = balance_span_line(a->device).to;
-        a->granted = granted;
         stream_publish_under_way(a->device, NOTHING_UNDER_WAY);
-    } else {
-        a->granted += granted;
     }
     a->open.clean = a->open.clean && how.clean;
     a->open.known = a->open.known && how.known;
     a->used_at = compute_now();
     if (!how.aside) {
-        store_relaxed(&a->turn, load_relaxed(turn_word(a->device)));
+        store_relaxed(&a->turn, load_relaxed(&a->device->shared->turn));
     }
     add_relaxed(&a->left, granted - used);
 }
@@ -134,7 +137,7 @@ bool stream_regrant(struct stream_account *a, uint32_t closed, int64_t cost, str
 
 void stream_refund(struct stream_account *a, int64_t used) {
     int64_t most = a->granted - load_relaxed(&a->left);
-    if (most > 0) { /* else the grant was closed meanwhile */
+    if (most > 0) { /* 0: the grant has been closed */
         add_relaxed(&a->left, used < most ? used : most);
     }
 }
@@ -145,7 +148,7 @@ void stream_event_done(struct limited_device *d) {
     (void)atomic_fetch_add(&d->shared->completions, 1);
     hami_step();
     if (atomic_load(&d->shared->waiting_for_event) != 0) {
-        compute_wake(&d->shared->completions);
+        compute_wake(&d->shared->completions, EVERY_BIT);
     }
 }
 
@@ -154,18 +157,28 @@ void stream_charge_estimate(struct limited_device *d, int64_t estimate) {
     add_relaxed(&d->shared->estimated, (uint64_t)estimate);
     stream_reserve(d, -estimate);
     stream_event_done(d);
+    stream_publish_under_way(d, NOTHING_UNDER_WAY);
 }
 
-bool stream_can_record(const struct stream_account *a, CUstream stream) {
+struct timing_event stream_drop_event(struct stream_account *a) {
+    struct timing_event event = *stream_first_event(a);
+    a->first = (a->first + 1) % STREAM_EVENTS;
+    a->count--;
+    return event;
+}
+
+CUstream stream_to_record(const struct stream_account *a) {
+    CUstream stream = atomic_load(&a->stream);
     bool other_thread = stream == CU_STREAM_PER_THREAD && a->thread != stream_thread_number();
-    return stream != NULL && !other_thread && a->count < STREAM_EVENTS &&
-           !(load_relaxed(&event_captures) > 0 && event_stream_is_captured(stream));
+    if (stream == NULL || other_thread || a->count >= STREAM_EVENTS) {
+        return NULL;
+    }
+    return load_relaxed(&event_captures) > 0 && event_stream_is_captured(stream) ? NULL : stream;
 }
 
 void stream_compare_clocks(const struct stream_account *a) {
-    CUstream stream = atomic_load(&a->stream);
-    /* While another stream is captured, asking for this one's state may spoil the capture. */
-    if (stream_can_record(a, stream) && load_relaxed(&event_captures) == 0) {
+    CUstream stream = stream_to_record(a);
+    if (stream != NULL) {
         event_compare_clocks(a->context, stream);
     }
 }
@@ -184,26 +197,25 @@ int64_t stream_amount_apart(const struct stream_account *a, int64_t ns, uint64_t
     return amount < ns ? ns : amount;
 }
 
-/* All streams of the process together set aside at most one large grant. */
+/* All streams of the process together have at most GRANT_MOST_NS set aside. */
 void stream_set_aside(struct stream_account *a, int64_t amount) {
     struct limited_device *d = a->device;
     stream_reserve(d, -amount);
     sub_relaxed(&d->own->granted_total, (uint64_t)balance_counted_grant(d, amount));
     int64_t others = 0;
     uint64_t now = compute_now();
-    for (unsigned i = 0; i < stream_count; i++) {
-        const struct stream_account *other = &stream_accounts[i];
-        others += other != a && other->device == d && now < other->used_at + QUIET_AFTER_NS ? other->aside : 0;
+    for (struct stream_account *other = NULL; (other = stream_next(other, d)) != NULL;) {
+        others += other != a && now < other->used_at + QUIET_AFTER_NS ? other->aside : 0;
     }
     int64_t most = others < GRANT_MOST_NS ? GRANT_MOST_NS - others : 0;
     a->aside = amount < most ? amount : most;
 }
 
 int64_t stream_take_aside(struct stream_account *a, int64_t ns, int64_t part, uint64_t now) {
-    bool valid = now < a->used_at + QUIET_AFTER_NS && load_relaxed(turn_word(a->device)) == load_relaxed(&a->turn);
+    bool valid = now < a->used_at + QUIET_AFTER_NS && load_relaxed(&a->device->shared->turn) == load_relaxed(&a->turn);
     int64_t amount = a->aside < part ? a->aside : part;
     if (!valid || amount < ns) {
-        a->aside = 0; /* the gate grants anew */
+        a->aside = 0; /* the launch then asks the gate for a new grant */
         return 0;
     }
     a->aside -= amount;
@@ -212,30 +224,20 @@ int64_t stream_take_aside(struct stream_account *a, int64_t ns, int64_t part, ui
 
 /* ---- what this process has under way ---- */
 
-/* The first event before which the stream had not run dry: since then the device surely works for it. */
-static uint64_t stream_busy_since(const struct stream_account *a) {
-    for (unsigned i = 0; i < a->count; i++) {
-        const struct timing_event *event = &a->events[(a->first + i) % STREAM_EVENTS];
-        if (event->busy) {
-            return event->recorded;
-        }
-    }
-    return UINT64_MAX;
+struct under_way stream_add_event(struct under_way more, const struct timing_event *event) {
+    more.oldest = earlier(more.oldest, event->opened);
+    more.busy = event->busy ? earlier(more.busy, event->recorded) : more.busy;
+    return more;
 }
 
 struct under_way stream_under_way(struct limited_device *d, struct under_way more) {
     uint32_t busy_streams = 0;
-    for (unsigned i = 0; i < stream_count; i++) {
-        const struct stream_account *a = &stream_accounts[i];
-        if (a->device != d) {
-            continue;
-        }
+    for (struct stream_account *a = NULL; (a = stream_next(a, d)) != NULL;) {
         if (a->granted > 0) {
             more.oldest = earlier(more.oldest, a->open.opened);
         }
-        if (a->count > 0) {
-            more.oldest = earlier(more.oldest, stream_first_event(a)->opened);
-            more.busy = earlier(more.busy, stream_busy_since(a));
+        for (unsigned i = 0; i < a->count; i++) {
+            more = stream_add_event(more, &a->events[(a->first + i) % STREAM_EVENTS]);
         }
         busy_streams += a->granted > 0 || a->count > 0;
     }
@@ -251,7 +253,7 @@ void stream_publish_under_way(struct limited_device *d, struct under_way more) {
 }
 
 void streams_after_fork(void) {
-    memset(stream_accounts, 0, sizeof stream_accounts);
-    stream_count = 0;
+    memset(accounts, 0, sizeof accounts);
+    account_count = 0;
     limited_device_end_epoch();
 }

@@ -1,9 +1,9 @@
 /*
  * What a CUDA stream was granted, and the timing events recorded in it.
  *
- * A stream_account belongs to one stream of one context. Short launches take from its grant without a lock. Every
- * millisecond of work a timing event is recorded (close.c), and when that completes, its work is charged (collect.c).
- * All functions but stream_take and stream_is need the process's lock.
+ * A stream_account belongs to one stream of one context. Short launches take from its grant without a lock. After each
+ * millisecond of granted work a timing event is recorded (close.c). When the event completes, its work is charged
+ * (collect.c). All functions except stream_take and stream_is need the process's lock (compute_lock).
  */
 #ifndef HAMI_COMPUTE_STREAM_H
 #define HAMI_COMPUTE_STREAM_H
@@ -11,105 +11,128 @@
 #include "compute/balance.h"
 #include "compute/event.h"
 
-enum { STREAMS = 256, STREAM_EVENTS = 16 };
-enum { QUIET_AFTER_NS = 1500000 }; /* a stream's grant that nobody used for so long is closed */
+enum { STREAM_EVENTS = 16 };       /* timing events of one stream that may be under way */
+enum { QUIET_AFTER_NS = 1500000 }; /* a grant that no launch used for so long is closed */
 
+/* Times are of compute_now. An event's launches are those since the timing event before it in the stream. */
 struct timing_event {
     CUevent handle;
-    int64_t estimate;       /* ns, of the launches since the event before */
-    bool clean;             /* all of these launches were short and of known cost */
-    bool known;             /* ... were of known cost */
-    bool apart;             /* it is one launch of a bursty process (ADR 11) */
-    bool slow;              /* its first launch came later than the work before it should have taken */
-    bool late;              /* the stream had run dry before the event could be recorded */
-    bool busy;              /* the stream still had work then */
-    uint64_t charged_after; /* the event should be complete once the container's `charged` reaches this */
-    uint64_t opened;        /* when the first of its launches went through the gate, host time */
-    uint64_t spanned_to;    /* the end of the line of spans at that time */
-    uint64_t recorded;
-    uint64_t incomplete_at; /* when it was last seen not to be complete */
+    int64_t estimate;       /* ns that the event's launches should take */
+    bool known;             /* each of the event's launches had a known cost (cost.h) */
+    bool clean;             /* each of the event's launches had a known cost and was short */
+    bool apart;             /* the event follows a single launch of a bursty process (ADR 11) */
+    bool slow;              /* the event's first launch came after the work before it should have ended */
+    bool late;              /* the stream had no work left when the event was recorded */
+    bool busy;              /* the stream still had work when the event was recorded */
+    uint64_t charged_after; /* the event should be complete once the figure `charged` reaches this (compute_abi.h) */
+    uint64_t opened;        /* when the event's first launch passed the gate */
+    uint64_t spanned_to;    /* end of the line of spans at the time `opened` */
+    uint64_t recorded;      /* when the event was recorded */
+    uint64_t incomplete_at; /* when the event was last seen not to be complete */
 };
 
 struct stream_account {
-    /* Launches read these without the lock; the account they find may just have got another stream. */
-    _Atomic(struct limited_device *) device; /* NULL: unused */
+    /* Launches read the fields down to `closed` without the lock, even while another stream takes the account over. */
+    _Atomic(struct limited_device *) device; /* NULL: the account was never used */
     _Atomic(CUcontext) context;
-    _Atomic(CUstream) stream; /* NULL: ended */
-    _Atomic int thread;       /* of a per-thread default stream, else 0 */
-    _Atomic int64_t left;     /* granted and not used */
-    _Atomic uint64_t turn;    /* the turn word under which it was granted */
-    _Atomic uint32_t closed;  /* moves when the grant is closed: what was taken ahead is void then */
-    int64_t granted;          /* since the last timing event; 0: the grant is closed */
-    int64_t seen;             /* `left` when last looked at */
-    uint64_t used_at;         /* when `left` last changed */
+    _Atomic(CUstream) stream; /* NULL: the stream has ended */
+    _Atomic int thread;       /* number of the owning thread if `stream` is CU_STREAM_PER_THREAD, else 0 */
+    _Atomic int64_t left;     /* ns of the grant that no launch has taken */
+    _Atomic uint64_t turn;    /* `shared->turn` when the grant was made; if that has changed, the grant is void */
+    _Atomic uint32_t closed;  /* changes when a grant is closed; time that threads took ahead (launch.c) is void then */
+
+    int64_t granted;          /* ns granted since the last timing event; 0: the grant is closed */
+    int64_t seen;             /* `left` when close_quiet last looked */
+    uint64_t used_at;         /* when `left` last changed, as far as known */
     struct timing_event open; /* the next timing event, filled in as launches come */
     uint64_t ended;           /* when the work of the last completed timing event ended */
-    int64_t used;             /* of the grant, up to the last timing event */
-    int64_t aside;            /* part of the grant of turn `turn` that is kept for later (ADR 11) */
+    int64_t used;             /* ns that launches took of the last closed grant */
+    int64_t aside;            /* ns that are set aside for later launches of the same turn (ADR 11) */
     unsigned in_driver;       /* launches between the gate and the driver's answer */
-    unsigned first, count;    /* of `events` */
+    unsigned first, count;    /* `events` is a ring: index of the oldest event under way, and their number */
     struct timing_event events[STREAM_EVENTS];
 };
 
-extern struct stream_account stream_accounts[STREAMS];
-extern unsigned stream_count; /* accounts from here on were never used */
-
-/* Finds the account of a stream, or makes one. NULL: all are in use. */
+/* Finds the account of a stream, or makes one. NULL: all accounts are in use. */
 struct stream_account *stream_account_of(struct limited_device *d, CUcontext context, CUstream stream);
 bool stream_is(const struct stream_account *a, CUcontext context, CUstream stream);
+/* For loops: the account after `a`, or the first if `a` is NULL. If `d` is not NULL, skips other devices' accounts. */
+struct stream_account *stream_next(struct stream_account *a, const struct limited_device *d);
 static inline const struct timing_event *stream_first_event(const struct stream_account *a) {
     return &a->events[a->first];
 }
+struct timing_event stream_drop_event(struct stream_account *a); /* takes the oldest event out of the ring */
 
 /* ---- grants ---- */
 
 /* How a launch got its grant. */
 struct grant {
-    bool clean, known;        /* as in struct timing_event */
-    bool aside;               /* it was set aside before, under the turn of that time */
-    uint64_t arrived, passed; /* when the launch came to the gate, and went through */
+    bool known;       /* the launch's cost is known (cost.h) */
+    bool clean;       /* the launch's cost is known and short */
+    bool aside;       /* the time had been set aside, so the grant is void if the turn has changed since then */
+    uint64_t arrived; /* when the launch came to the gate */
+    uint64_t passed;  /* when the launch passed the gate */
 };
 
-/* Takes up to `most` ns of the grant; 0: less than `least` is left, or the turn is over. */
+/* Takes up to `most` ns of the grant and returns how many. 0: less than `least` is left, or the turn has changed. */
 int64_t stream_take(struct stream_account *a, int64_t least, int64_t most);
+/* Grants the stream `granted` ns, of which a launch takes `used` at once. */
 void stream_grant(struct stream_account *a, int64_t granted, int64_t used, struct grant how);
-void stream_refund(struct stream_account *a, int64_t used); /* the launch failed */
+/* Gives back `used` ns to the grant, for a launch that failed or time that was taken ahead. */
+void stream_refund(struct stream_account *a, int64_t used);
 /*
- * A launch has reached the driver. True: its grant was closed before, maybe by an event that came before the launch. It
- * then has a grant of its own, which must be closed now so that the launch is followed by an event.
+ * Called after the driver's answer to a launch. `closed` is `a->closed` as it was when the launch passed the gate. If
+ * `a->closed` has changed, the grant was closed during the call, and its event may precede the launch in the stream.
+ * The launch then gets a grant of its own. True: the caller must close that grant now, so that an event follows the
+ * launch.
  */
 bool stream_regrant(struct stream_account *a, uint32_t closed, int64_t cost, struct grant how);
 
-/* Changes what this process has reserved. */
+/* Adds `change`, which may be negative, to the device time that this process has reserved. */
 void stream_reserve(struct limited_device *d, int64_t change);
-/* A timing event is over: its work is charged, or there was none. */
+/* Counts a timing event as over, since its work is charged. Wakes launches that wait for a completion. */
 void stream_event_done(struct limited_device *d);
-/* Charges the estimate, where no event could be recorded or it told nothing. */
+/* Charges an event's estimate, because the event could not be recorded or its time is not known. */
 void stream_charge_estimate(struct limited_device *d, int64_t estimate);
-/* An event can be recorded in this stream now, by this thread. */
-bool stream_can_record(const struct stream_account *a, CUstream stream);
-void stream_compare_clocks(const struct stream_account *a); /* if due; before the first launch after a wait */
+/* The account's stream, if this thread can record a timing event in it now, else NULL. */
+CUstream stream_to_record(const struct stream_account *a);
+/* Called when a launch has waited in the gate. Compares the host's and device's clocks (event.h) if that is due. */
+void stream_compare_clocks(const struct stream_account *a);
 
 /* ---- bursty processes (ADR 11) ---- */
 
-/* This process is bursty and others wait: its timing events stand every 250 µs or after each launch. */
+/*
+ * True: this process is bursty, peers use the device, and a launch of the container waited in the last 50 ms. Streams
+ * of this process then get a timing event every 250 µs or after each launch.
+ */
 bool stream_events_stand_apart(const struct limited_device *d, uint64_t now);
-/* How much to grant at once to a launch of `ns` then: what the stream uses in 250 µs. */
+/* If events stand apart: the grant for a launch of `ns`. It is what the stream uses in 250 µs, but at least `ns`. */
 int64_t stream_amount_apart(const struct stream_account *a, int64_t ns, uint64_t now);
-/* The rest of a grant is free for others, and can be taken again while the stream is used without a pause. */
+/* Sets `amount` of a grant aside: peers may use it, and this stream may take it later if it makes no pause. */
 void stream_set_aside(struct stream_account *a, int64_t amount);
-int64_t stream_take_aside(struct stream_account *a, int64_t ns, int64_t part, uint64_t now); /* 0: less than `ns` */
+/*
+ * Takes up to `part` ns of what is set aside and returns how many. 0: less than `ns` is there, the stream paused, or
+ * the turn has changed.
+ */
+int64_t stream_take_aside(struct stream_account *a, int64_t ns, int64_t part, uint64_t now);
 
 /* ---- what this process has under way ---- */
 
 struct under_way {
-    uint64_t oldest; /* when the oldest of it was launched */
-    uint64_t busy;   /* since when the device is surely busy with it; UINT64_MAX: not known */
+    uint64_t oldest; /* when the oldest work under way was launched; UINT64_MAX: none is under way */
+    uint64_t busy;   /* since when the device is surely busy with this process; UINT64_MAX: not known */
 };
 #define NOTHING_UNDER_WAY ((struct under_way){UINT64_MAX, UINT64_MAX})
 
-/* `more` is what was collected and is not charged yet. The second also publishes it for the other processes. */
+/* Returns `more` with the work before an event added to it. */
+struct under_way stream_add_event(struct under_way more, const struct timing_event *event);
+
+/*
+ * What the process has under way on the device. `more` is added: the work before collected events that are not charged
+ * yet. Also updates `d->busy_streams`.
+ */
 struct under_way stream_under_way(struct limited_device *d, struct under_way more);
+/* Writes what stream_under_way returns into this process's record, for the container's other processes. */
 void stream_publish_under_way(struct limited_device *d, struct under_way more);
 
 void streams_after_fork(void);

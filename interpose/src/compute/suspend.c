@@ -1,5 +1,5 @@
-/* Implements suspend.h. */
-#include "compute/suspend.h"
+/* Makes launches wait while the agent or HAMi's monitor suspends this container (limited_device.h). */
+#include "compute/limited_device.h"
 
 #include "compute/wait.h"
 #include "ledger/state.h"
@@ -8,22 +8,25 @@
 #include <time.h>
 
 enum { LOOK_AGAIN_NS = 50000000, AGENT_GONE_AFTER_S = 60 };
-#define SUSPENDED_MOST_NS UINT64_C(600000000000) /* by a monitor that never gives a sign of life */
+#define SUSPENDED_MOST_NS UINT64_C(600000000000) /* a suspension by a monitor without signs of life ends after this */
 
 static _Atomic int32_t always_active = SUSPEND_ACTIVE;
 _Atomic(_Atomic int32_t *) suspend_word = &always_active;
-static _Atomic uint64_t suspended_since; /* 0: not suspended */
-static _Atomic uint64_t suspended_seen;  /* when a thread last saw that we are */
+static _Atomic uint64_t suspended_since; /* when the present suspension was first found; 0: not suspended */
+static _Atomic uint64_t suspended_seen;  /* when a thread last found the container suspended */
 
 bool suspend_agent_is_gone(const struct hami_region_view *view) {
     uint64_t beat = atomic_load(&hami_compute_of(view->region)->agent_beat);
     return beat != 0 && (uint64_t)time(NULL) > beat + AGENT_GONE_AFTER_S;
 }
 
-/* True: the agent or monitor that suspended us is gone. One that shows life may suspend us for as long as it likes. */
+/*
+ * True: launches may go on although recent_kernel is negative, because the agent died. An agent that is alive may
+ * suspend for any time. HAMi's own monitor gives no signs of life, so its suspensions end after SUSPENDED_MOST_NS.
+ */
 static bool suspend_is_stale(const struct hami_region_view *view, uint64_t now) {
     uint64_t never = 0, before = atomic_exchange(&suspended_seen, now);
-    if (now - before > SUSPENDED_MOST_NS) { /* nobody looked for so long; the word may have changed in between */
+    if (now - before > SUSPENDED_MOST_NS) { /* no thread looked for so long, so this may be another suspension */
         atomic_store(&suspended_since, now);
     }
     (void)atomic_compare_exchange_strong(&suspended_since, &never, now);
@@ -37,13 +40,13 @@ void suspend_check(void) {
         return;
     }
     _Atomic int32_t *word = &view->region->v1.recent_kernel;
-    _Atomic int32_t *status = &view->region->v1.processes[view->slot].status;
+    _Atomic int32_t *status = &view->region->v1.processes[view->slot].status; /* HAMi: 1 running, 2 suspended */
     bool waited = false;
     HAMI_UNCANCELLED;
     while (atomic_load(word) < 0) {
         uint64_t now = compute_now();
         if (suspend_is_stale(view, now)) {
-            break; /* launches go on; only the monitor changes a negative word */
+            break; /* recent_kernel stays negative: only the agent or monitor raises it again */
         }
         waited = true;
         store_relaxed(status, 2);
@@ -52,10 +55,10 @@ void suspend_check(void) {
     if (waited) {
         store_relaxed(status, 1);
     }
-    if (atomic_load(word) >= 0) {
+    int32_t seen = atomic_load(word);
+    if (seen >= 0) {
         store_relaxed(&suspended_since, 0);
     }
-    int32_t seen = atomic_load(word);
     while (seen >= 0 && seen != SUSPEND_ACTIVE && !atomic_compare_exchange_weak(word, &seen, SUSPEND_ACTIVE)) {
     }
     store_relaxed(&view->region->v1.last_kernel_time, (uint64_t)time(NULL));

@@ -1,5 +1,6 @@
 /*
- * The functions that wait for work, end streams, or capture them, and what other rooms tell this one (compute.h).
+ * Functions of compute.h. Wrappers call them when the program waits for work, destroys a stream or captures one.
+ * parts.c calls them when a context ends and after a fork.
  *
  * Grants are closed before the program waits for its work, so that timing events tell when the work ended.
  */
@@ -59,7 +60,7 @@ void hami_compute_after_fork(void) {
     cost_after_fork();
 }
 
-/* ---- capture: while any stream is captured, launches ask whether theirs is ---- */
+/* ---- capture: while any stream is captured, each launch asks whether its own stream is ---- */
 
 int32_t hami_capture_began(int32_t status) {
     if (status == CUDA_SUCCESS) {
@@ -69,7 +70,7 @@ int32_t hami_capture_began(int32_t status) {
     return status;
 }
 
-/* After any other error the capture goes on, or there was none. */
+/* A capture is over if it ends without error, was invalidated, or is unjoined. Other errors leave it as it was. */
 int32_t hami_capture_ended(int32_t status) {
     bool ended = status == CUDA_SUCCESS || status == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
                  status == CUDA_ERROR_STREAM_CAPTURE_UNJOINED;

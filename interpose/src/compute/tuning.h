@@ -1,26 +1,26 @@
-/* Times that several files of the compute room use, in ns. Each says what it trades. */
+/* Constants that several files of the compute room use. All are durations in ns. */
 #ifndef HAMI_COMPUTE_TUNING_H
 #define HAMI_COMPUTE_TUNING_H
 
 enum {
-    /* Granting. */
-    GRANT_NS = 300000,              /* short launches of a stream are granted so much at once */
-    GRANT_MOST_NS = 2000000,        /* ... or up to this after a wait */
-    UNKNOWN_LAUNCH_NS = 1000000,    /* what a launch of unknown cost reserves */
-    EVENT_EVERY_NS = 1000000,       /* estimated work between two timing events of a stream */
-    BURSTY_EVENT_EVERY_NS = 250000, /* the same for a bursty process beside others */
-    WAIT_MOST_NS = 100000000,       /* no wait for other processes or containers is longer without progress */
+    /* Grants and timing events. */
+    GRANT_NS = 300000,              /* a stream with short launches is granted this much at once */
+    GRANT_MOST_NS = 2000000,        /* a stream whose launch had to wait is granted at most this much at once */
+    UNKNOWN_LAUNCH_NS = 1000000,    /* a launch of unknown cost reserves this much */
+    EVENT_EVERY_NS = 1000000,       /* a stream gets a timing event after this much estimated work */
+    BURSTY_EVENT_EVERY_NS = 250000, /* a bursty process beside others gets timing events this often (ADR 11) */
+    WAIT_MOST_NS = 100000000,       /* a wait for other work or containers ends after so long without progress */
 
     /* The balance. */
-    IDLE_ALLOWANCE_NS = 20000000,    /* an idle container keeps so much of its balance */
-    WAITING_ALLOWANCE_NS = 60000000, /* a waiting one keeps so much, or two launches */
-    IDLE_AFTER_NS = 50000000,        /* no launch had to wait for so long: the container is idle */
-    SILENT_AFTER_NS = 20000000,      /* a helper with work under way looks more often, unless its process is stopped */
+    IDLE_ALLOWANCE_NS = 20000000,    /* cap of the balance of an idle container */
+    WAITING_ALLOWANCE_NS = 60000000, /* cap of the balance while launches wait; long launches raise the cap */
+    IDLE_AFTER_NS = 50000000,        /* a container is idle if none of its launches waited for so long */
+    SILENT_AFTER_NS = 20000000,      /* a process with work under way is silent after so long without a look */
 
     /* Turns. */
-    TURN_NS = 10000000,     /* length of a turn while another container is further behind */
-    PAUSE_NS = 300000,      /* no launch for so long: the turn is given back */
-    EARLY_MOST_NS = 150000, /* a turn of short launches is handed on at most so long before its work ends */
+    TURN_NS = 10000000,     /* a turn lasts this long while a container further behind its limit waits */
+    PAUSE_NS = 300000,      /* a container that launched nothing for so long passes its turn on */
+    EARLY_MOST_NS = 150000, /* a turn is passed on at most this long before its work ends */
 };
 
 #endif

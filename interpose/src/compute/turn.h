@@ -1,12 +1,13 @@
 /*
- * Turns: which container may give the device work now, according to the turn page.
+ * Turns: which container may give the device work now, according to the turn page (page.h, compute_abi.h).
  *
- * A span that runs beside another tenant's work would count that tenant's time slices, so containers with a core limit
- * use a device one at a time. turn.c reads and changes the page, turn_yield.c decides when to give the turn on.
+ * A device alternates between tenants, so a span that runs beside another tenant's work would contain that tenant's
+ * time. Therefore containers with a core limit use a device one at a time. turn.c reads and changes the page,
+ * turn_yield.c decides when to pass the turn on.
  *
- * Any tenant may write anything into the page at any time. So every decision reads the page anew, trusts no number
- * further than it can do harm, and without a usable page launches go as if there were no turns. A container that waited
- * for a turn in vain does without for ten times as long. So no page costs more than a small part of the time.
+ * Any tenant may write anything into the page at any time. So each decision reads the page again and limits what a
+ * number in it can do. Without a usable page, launches start as if there were no turns. A container that waited for a
+ * turn in vain ignores turns for ten times as long as it waited. So waits in vain cost a small part of the time.
  */
 #ifndef HAMI_COMPUTE_TURN_H
 #define HAMI_COMPUTE_TURN_H
@@ -18,58 +19,64 @@ enum { TURN_PAGE_HEADER = offsetof(struct hami_turn_page, slots), TURN_PAGE_WHOL
     (TURN_PAGE_HEADER + (index) * sizeof(struct hami_turn_slot) + offsetof(struct hami_turn_slot, field))
 
 enum turn {
-    TURN_OURS,   /* launches go; also without a page that can be used */
-    TURN_OTHERS, /* another container has it */
-    TURN_BUSY    /* another process is changing the page */
+    TURN_OURS,   /* this container has the turn, or there are no turns: launches may start */
+    TURN_OTHERS, /* another container has the turn */
+    TURN_BUSY    /* another process or thread is changing the page */
 };
 
-enum turn turn_take(struct limited_device *d, uint64_t now);
-/* Hands the turn, which is ours, to the waiting container that is furthest behind, or to nobody. False: try again. */
+/*
+ * Takes the turn if no container has it, or if its holder is silent. Returns whose turn it is then. `patience` says how
+ * many ns to wait for the present holder, if the turn is not this container's.
+ */
+enum turn turn_take(struct limited_device *d, uint64_t now, uint64_t *patience);
+/*
+ * If this container has the turn, gives it to the waiting container that is furthest behind its limit. If none waits,
+ * nobody has the turn then. False: the page could not be changed, try again.
+ */
 bool turn_release(struct limited_device *d, uint64_t now);
-void turn_give_up(struct limited_device *d, uint64_t now, uint64_t waited); /* after a wait for it in vain */
+/* After a wait of `waited` ns in vain, makes this container ignore turns for ten times as long, at most 60 s. */
+void turn_give_up(struct limited_device *d, uint64_t now, uint64_t waited);
 
-/* Moves when the turn goes elsewhere, as soon as any process of the container sees that. */
-static inline const _Atomic uint64_t *turn_word(const struct limited_device *d) {
-    return &d->shared->turn;
-}
-bool turn_is_alone(const struct limited_device *d, uint64_t now);     /* no other container was there a moment ago */
-bool turn_has_company(const struct limited_device *d, uint64_t now);  /* others take turns with us now, or may */
-uint64_t turn_patience(struct limited_device *d);                     /* how long to wait for the turn of one holder */
-uint64_t turn_longest_launch(struct limited_device *d, uint64_t now); /* of the other containers */
+bool turn_is_alone(const struct limited_device *d, uint64_t now); /* the page listed no other container a moment ago */
+bool turn_has_company(const struct limited_device *d, uint64_t now); /* other containers may take turns with this one */
 
-/* The end of the last work under any turn, as far as it is believed: never after `end`. 0: not known. */
+/*
+ * When the last work of other containers ended, according to the page. 0: not known, or not needed because this
+ * container's own frontier is later. Other containers' work ends at the latest 1 ms after this container's turn began,
+ * and before `end`. If the page gives a later time, it is not believed.
+ */
 uint64_t turn_frontier(struct limited_device *d, uint64_t end);
-/* Work of ours ended after we lost the turn: says so on the page. */
+/* If this container lost its turn before its work ended at `end`, writes `end` to the page for the next holder. */
 void turn_move_frontier(struct limited_device *d, uint64_t end);
 
 /* ---- for turn_yield.c ---- */
 
-/* Reads the page. False: there are no turns now. */
+/* Reads the page's first `size` bytes, and copies its `turn` into the region. False: there are no turns now. */
 bool turn_read_page(struct limited_device *d, struct hami_turn_page *seen, size_t size, uint64_t now);
-unsigned turn_holder(uint64_t word); /* of the page: slot + 1; 0: nobody */
+unsigned turn_holder(uint64_t word); /* slot + 1 of the holder, from a page's `turn`; 0: nobody has the turn */
 bool turn_has_slot(struct limited_device *d, const struct hami_turn_page *seen);
-bool turn_is_ours_on(struct limited_device *d, const struct hami_turn_page *seen);
-bool turn_is_ours(const struct limited_device *d); /* as far as any process of the container knows */
-bool turn_is_young(const struct limited_device *d, uint64_t now);
-bool turn_is_surely_ours(const struct limited_device *d, uint64_t now); /* without looking at the page */
-/* Writes our sign of life, if one is due, and looks for others'. True: no other container was there lately. */
+bool turn_is_ours_on(struct limited_device *d, const struct hami_turn_page *seen); /* according to `seen` */
+bool turn_is_ours(const struct limited_device *d);                /* according to the copy of `turn` in the region */
+bool turn_is_young(const struct limited_device *d, uint64_t now); /* the turn came less than TURN_NS ago */
+bool turn_is_surely_ours(const struct limited_device *d, uint64_t now); /* without reading the page */
+/* Writes the container's sign of life if it is due, and sets others_longest. True: no other container uses the page. */
 bool turn_show_life(struct limited_device *d, const struct hami_turn_page *seen, uint64_t now);
-/* The slot + 1 of the waiting container that is furthest behind; 0: none waits. */
+/* The slot + 1 of the waiting container that is furthest behind its limit. 0: no other container waits. */
 unsigned turn_neediest(const struct limited_device *d, const struct hami_turn_page *seen, uint64_t now);
 
-/* ---- turn_yield.c: when to give the turn on, and how to wait for it; the balance decides ---- */
+/* ---- turn_yield.c: when to pass the turn on, and how to wait for it ---- */
 
 struct snapshot;
 /*
- * If the turn is ours: shows life, and gives the turn on if it should. Returns when to look again; UINT64_MAX: the turn
- * is not ours. Needs the process's lock.
+ * If this container has the turn, writes its sign of life, and passes the turn on when that is due. Returns when to
+ * call again; UINT64_MAX: this container does not have the turn. Needs the lock.
  */
 uint64_t yield_turn(struct limited_device *d);
-/* True: the turn, which is ours, has lasted long enough for a container that is further behind. */
+/* True: this container has had the turn for TURN_NS, and a container further behind its limit waits. */
 bool yield_is_due(struct limited_device *d, const struct snapshot *s);
-/* Waits for the turn, 20 ms at most. `why`: what turn_take said. */
+/* Waits up to 20 ms for the turn. If `why`, the result of turn_take, is TURN_BUSY, waits 200 µs for the page. */
 void yield_wait(struct limited_device *d, const struct snapshot *s, enum turn why);
-/* In a wait for the turn: the balance forfeited s->forfeited. Too much of that, and turns are given up. */
+/* Adds up what the container lost to the cap while a launch waited for the turn. Ignores turns after a large loss. */
 void yield_forfeited(struct limited_device *d, const struct snapshot *s);
 
 #endif

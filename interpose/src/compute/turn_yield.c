@@ -1,30 +1,31 @@
-/* Implements its part of turn.h. */
+/* Decides when this container passes its turn on, and waits for the turn (last part of turn.h). */
 #include "compute/charging.h"
 #include "compute/tuning.h"
 #include "compute/turn.h"
 #include "compute/wait.h"
 
 enum {
-    RETRY_NS = 200000,           /* another process is changing the page */
-    WATCH_NS = 10000000,         /* the holder looks at the page this often while no container waits */
-    WATCH_END_NS = 1500000,      /* while work is under way and another container waits: at most so long until a look */
-    LOOK_EVERY_LONG_NS = 125000, /* ... if its launches are long, so that their end is not known well */
-    LOOK_EVERY_LEAST_NS = 20000,
-    SHORT_LAUNCH_NS = 700000, /* longer launches end too late or early for a hand-over before their end */
-    EARLY_MARGIN_NS = 20000,
+    RETRY_NS = 200000,           /* pause before another try if another process is changing the page */
+    WATCH_NS = 10000000,         /* how often the holder reads the page while no other container uses it */
+    WATCH_END_NS = 1500000,      /* the holder looks at least this often when its turn ends and its work still runs */
+    LOOK_EVERY_LONG_NS = 125000, /* after long launches, whose end is hard to foresee, the holder looks this often */
+    LOOK_EVERY_LEAST_NS = 20000, /* the holder looks at most this often */
+    SHORT_LAUNCH_NS = 700000,    /* a holder with longer launches keeps the turn until its work has ended */
+    EARLY_MARGIN_NS = 20000,     /* added to the average time that waking up for a turn takes */
     WAIT_STEP_NS = 20000000,
-    FORFEITED_MOST_NS = 500000000
+    FORFEITED_MOST_NS = 500000000 /* a container that lost this much clock time to the cap ignores turns for 5 s */
 };
 
 /*
- * So long before its work ends a turn is handed on, since the next container needs that long to wake up. Later, the
- * device would be idle; earlier, time slices of both would mix.
+ * How long before its work ends the holder passes the turn on: as long as the next container takes to wake up. If the
+ * holder passed it on later, the device would be idle. If earlier, work of both containers would run at once.
  */
 static int64_t yield_lead(const struct limited_device *d) {
     uint64_t woke = load_relaxed(&d->shared->turn_wake_ns);
     return woke == 0 ? EARLY_MOST_NS : (int64_t)earlier(woke + EARLY_MARGIN_NS, EARLY_MOST_NS);
 }
 
+/* True: this container has had its turn for TURN_NS, and a container further behind its limit waits. */
 static bool yield_is_over(const struct limited_device *d, const struct hami_turn_page *seen, const struct snapshot *s) {
     unsigned next = turn_neediest(d, seen, s->now);
     return !turn_is_young(d, s->now) && next != 0 && seen->slots[next - 1].wish.arrears > balance_arrears(d, s);
@@ -44,23 +45,18 @@ bool yield_is_due(struct limited_device *d, const struct snapshot *s) {
     return over;
 }
 
-/* Estimated time until what was granted is finished. */
+/* Estimates for how many ns more the work under way will run. */
 static int64_t yield_remaining(struct limited_device *d, const struct snapshot *s) {
-    uint64_t begun = later(atomic_load(&d->shared->frontier), balance_oldest(d, s->now));
+    uint64_t begun = later(atomic_load(&d->shared->frontier), balance_work_since(d, ALL_WORK, s->now));
     begun = later(begun, turn_frontier(d, s->now));
     int64_t since = s->now > begun ? (int64_t)(s->now - begun) : 0;
     bool nothing = s->events == 0 && s->reserved == 0;
     return nothing || s->expected < since ? 0 : s->expected - since;
 }
 
-static uint64_t yield_release(struct limited_device *d, uint64_t now) {
-    return turn_release(d, now) ? UINT64_MAX : now + RETRY_NS;
-}
-
 uint64_t yield_turn(struct limited_device *d) {
     struct hami_turn_page seen;
-    struct snapshot s;
-    balance_read(d, &s);
+    struct snapshot s = balance_read(d);
     uint64_t last = atomic_load(&d->shared->last_grant_at);
     uint64_t rested = s.now > last && s.waiting_for_event == 0 ? s.now - last : 0;
     bool paused = rested > PAUSE_NS, finished = s.reserved == 0 && rested >= WATCH_NS;
@@ -68,46 +64,42 @@ uint64_t yield_turn(struct limited_device *d) {
         return s.now + WATCH_NS;
     }
     if (turn_is_ours(d) && s.balance > 0 && !paused && turn_is_young(d, s.now)) {
-        return s.now + PAUSE_NS; /* whatever the page says */
+        return s.now + PAUSE_NS; /* the turn is kept, so the page need not be read */
     }
     if (!turn_read_page(d, &seen, TURN_PAGE_WHOLE, s.now) || !turn_is_ours_on(d, &seen)) {
         return UINT64_MAX;
     }
     bool company = !turn_show_life(d, &seen, s.now);
     if (turn_neediest(d, &seen, s.now) == 0) {
-        if (finished || (company && paused && s.reserved == 0)) {
-            return yield_release(d, s.now);
+        if (!finished && !(company && paused && s.reserved == 0)) {
+            return s.now + (company ? PAUSE_NS : WATCH_NS);
         }
-        return s.now + (company ? PAUSE_NS : WATCH_NS);
-    }
-    if (s.balance > 0 && !paused && !yield_is_over(d, &seen, &s)) {
+    } else if (s.balance > 0 && !paused && !yield_is_over(d, &seen, &s)) {
         return s.now + PAUSE_NS;
+    } else { /* the turn ends, and is passed on shortly before the work under way ends, or right after it */
+        close_all(d);
+        s = balance_read(d);
+        bool brief = atomic_load(&d->shared->longest_launch) <= SHORT_LAUNCH_NS;
+        int64_t left = brief ? yield_remaining(d, &s) - yield_lead(d) : LOOK_EVERY_LONG_NS;
+        if (s.reserved != 0 && left > 0) {
+            return s.now + earlier(later((uint64_t)left, LOOK_EVERY_LEAST_NS), WATCH_END_NS);
+        }
     }
-    /* Nothing more is started. The turn goes on when, or shortly before, what is under way ends. */
-    close_all(d);
-    balance_read(d, &s);
-    bool brief = atomic_load(&d->shared->longest_launch) <= SHORT_LAUNCH_NS;
-    int64_t left = yield_remaining(d, &s) - yield_lead(d);
-    if (s.reserved == 0 || (brief && left <= 0)) {
-        return yield_release(d, s.now);
-    }
-    left = brief ? left : LOOK_EVERY_LONG_NS;
-    return s.now + earlier(later((uint64_t)left, LOOK_EVERY_LEAST_NS), WATCH_END_NS);
+    return turn_release(d, s.now) ? UINT64_MAX : s.now + RETRY_NS;
 }
 
-/* ---- waiting for it ---- */
+/* ---- waiting for the turn ---- */
 
 /*
- * Says on the page whether a thread of the container waits. Several threads may say so at once: the last one to write
- * has looked after all of them changed the count, so what stays is right.
+ * Writes to the page whether a thread of this container waits for the turn. Several threads may write at once. Each
+ * checks again after its write whether a thread waits, and writes again if that changed. So the last write is right.
  */
 static void yield_write_wish(struct limited_device *d, int64_t arrears) {
     enum { TRIES = 8 };
-    unsigned slot = atomic_load(&d->turn_slot);
     struct hami_turn_wish wish = {arrears, balance_waits_for_turn(d)};
     for (unsigned i = 0; i < TRIES; i++) {
         uint64_t written = wish.waiting;
-        (void)page_write(&d->page, TURN_SLOT_OFFSET(slot, wish), &wish, sizeof wish);
+        (void)page_write(&d->page, TURN_SLOT_OFFSET(atomic_load(&d->turn_slot), wish), &wish, sizeof wish);
         wish.waiting = balance_waits_for_turn(d);
         if (wish.waiting == written) {
             break;
@@ -130,13 +122,17 @@ void yield_wait(struct limited_device *d, const struct snapshot *s, enum turn wh
     yield_write_wish(d, balance_arrears(d, s));
     if (turn_read_page(d, &seen, TURN_PAGE_WHOLE, s->now) && !turn_is_ours_on(d, &seen) &&
         turn_holder(seen.turn) != 0) {
-        page_wait(&d->page, TURN_SLOT_OFFSET(slot, futex), futex, WAIT_STEP_NS);
+        compute_wait(page_futex(&d->page, TURN_SLOT_OFFSET(slot, futex)), futex, EVERY_BIT, WAIT_STEP_NS);
     }
     (void)atomic_fetch_sub(&d->own->waiting_for_turn, 1);
     yield_write_wish(d, balance_arrears(d, s));
 }
 
-/* Others' turns may take more than the balance can keep, but not for most of the time: half of it is forgiven. */
+/*
+ * While a container waits for its turn, its balance may reach the cap. What it would gain beyond the cap is lost. The
+ * sum of these losses, as clock time, falls by half of the time that passes. So a loss of 10 ms in each 20 ms is
+ * accepted for ever. A container that loses all of its time exceeds FORFEITED_MOST_NS after one second.
+ */
 void yield_forfeited(struct limited_device *d, const struct snapshot *s) {
     uint64_t before = atomic_load(&d->shared->turn_forfeited), at = atomic_load(&d->shared->turn_forfeited_at);
     uint64_t forgiven = s->now > at ? (s->now - at) / 2 : 0;

@@ -1,22 +1,23 @@
-/* Implements wait.h on clock_nanosleep(2) and futex(2). */
+/* The clock, the compute room's lock, futexes and the helper's next look (wait.h). */
 #include "compute/wait.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    ALL_WAITERS = 1 << 30,
+    WAKE_ALL = INT_MAX,
     LOCK_RETRY_NS = 1000000,
-    WORTH_A_WAKE_NS = 100000 /* a look that is earlier by less is not worth waking the helper */
+    WORTH_A_WAKE_NS = 100000 /* the helper is not woken if it would look less than this later anyway */
 };
 
 struct alarm compute_alarm;
 
-static _Atomic uint32_t lock_word; /* 0: free, 1: held, 2: held and waited for */
-static bool ring_at_unlock;        /* under the lock */
+static _Atomic uint32_t lock_word; /* 0: free, 1: held, 2: held, and other threads may wait for it */
+static bool ring_at_unlock;        /* the next compute_unlock has to wake the helper; needs the lock */
 
 uint64_t compute_now(void) {
     struct timespec now;
@@ -33,7 +34,7 @@ void compute_sleep_until(uint64_t due) {
     (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-/* Only the BITSET operations read `bits`; they take an absolute time. */
+/* FUTEX_WAIT_BITSET takes an absolute time, FUTEX_WAIT a duration. FUTEX_WAIT and FUTEX_WAKE ignore `bits`. */
 static void wait_futex(const _Atomic uint32_t *word, int operation, uint32_t value, uint64_t ns, uint32_t bits) {
     const struct timespec timeout = wait_timespec(ns);
     int saved = errno;
@@ -41,12 +42,12 @@ static void wait_futex(const _Atomic uint32_t *word, int operation, uint32_t val
     errno = saved;
 }
 
-void compute_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t ns) {
-    wait_futex(word, FUTEX_WAIT, value, ns, 0);
+void compute_wait(const _Atomic uint32_t *word, uint32_t value, uint32_t bits, uint64_t ns) {
+    wait_futex(word, FUTEX_WAIT_BITSET, value, compute_now() + ns, bits);
 }
 
-void compute_wake(const _Atomic uint32_t *word) {
-    wait_futex(word, FUTEX_WAKE, ALL_WAITERS, 0, 0);
+void compute_wake(const _Atomic uint32_t *word, uint32_t bits) {
+    wait_futex(word, FUTEX_WAKE_BITSET, WAKE_ALL, 0, bits);
 }
 
 void compute_wait_private(const _Atomic uint32_t *word, uint32_t value, uint64_t ns) {
@@ -54,18 +55,10 @@ void compute_wait_private(const _Atomic uint32_t *word, uint32_t value, uint64_t
 }
 
 static void wait_wake_private(const _Atomic uint32_t *word) {
-    wait_futex(word, FUTEX_WAKE_PRIVATE, ALL_WAITERS, 0, 0);
+    wait_futex(word, FUTEX_WAKE_PRIVATE, WAKE_ALL, 0, 0);
 }
 
-void compute_wait_number(const _Atomic uint32_t *word, uint32_t value, uint32_t number, uint64_t ns) {
-    wait_futex(word, FUTEX_WAIT_BITSET, value, compute_now() + ns, 1u << number % 32);
-}
-
-void compute_wake_number(const _Atomic uint32_t *word, uint32_t number) {
-    wait_futex(word, FUTEX_WAKE_BITSET, ALL_WAITERS, 0, 1u << number % 32);
-}
-
-/* Acquire and release are enough: the lock orders only what is read and written under it. */
+/* Acquire order here and release order in compute_unlock suffice: only data that needs the lock has to be ordered. */
 void compute_lock(void) {
     uint32_t seen = 0;
     if (atomic_compare_exchange_strong_explicit(&lock_word, &seen, 1, memory_order_acquire, memory_order_relaxed)) {
@@ -76,7 +69,7 @@ void compute_lock(void) {
     }
 }
 
-/* The helper is woken after the lock is free: before, it would only wait for it. */
+/* Wakes the helper after it frees the lock, because the helper's first act is to take the lock. */
 void compute_unlock(void) {
     bool ring = ring_at_unlock;
     ring_at_unlock = false;

@@ -1,7 +1,9 @@
 /*
- * The clock, the process's one lock, and the ways to wait and to wake. Every file of the compute room uses these.
+ * The clock, the compute room's lock, futexes, and the time of the helper thread's next look. Every file of the compute
+ * room uses these.
  *
- * The lock is held for a few stores and for driver calls that do not block. Nothing here changes errno.
+ * Each process has one lock. Comments that say "needs the lock" mean this one. A thread holds it for a few stores and
+ * for driver calls that do not block. No function here changes errno.
  */
 #ifndef HAMI_COMPUTE_WAIT_H
 #define HAMI_COMPUTE_WAIT_H
@@ -10,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* For words whose order against other words does not matter: figures, and values that the next look reads again. */
+/* Relaxed order is enough for figures, and for words that are read again at the next look. */
 #define load_relaxed(word) atomic_load_explicit(word, memory_order_relaxed)
 #define store_relaxed(word, value) atomic_store_explicit(word, value, memory_order_relaxed)
 #define add_relaxed(word, value) ((void)atomic_fetch_add_explicit(word, value, memory_order_relaxed))
@@ -30,25 +32,27 @@ void compute_unlock(void);
 uint64_t compute_now(void); /* ns of CLOCK_MONOTONIC */
 void compute_sleep_until(uint64_t due);
 
-/* Waits until *word is no longer `value`, at most `ns`. */
-void compute_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t ns);
-void compute_wake(const _Atomic uint32_t *word);
-/* The same for a word that only this process uses; the kernel finds its waiters faster. */
-void compute_wait_private(const _Atomic uint32_t *word, uint32_t value, uint64_t ns);
-/* The same for waiters that each have a number. Waking one number wakes few other waiters. */
-void compute_wait_number(const _Atomic uint32_t *word, uint32_t value, uint32_t number, uint64_t ns);
-void compute_wake_number(const _Atomic uint32_t *word, uint32_t number);
+/*
+ * compute_wait sleeps for at most `ns`, until compute_wake is called for the same word with at least one of `bits`. If
+ * *word is not `value`, it returns at once. compute_wake reaches waiters in all processes that map the word.
+ */
+void compute_wait(const _Atomic uint32_t *word, uint32_t value, uint32_t bits, uint64_t ns);
+void compute_wake(const _Atomic uint32_t *word, uint32_t bits);
+#define EVERY_BIT UINT32_MAX
 
-/* ---- when the helper thread of this process looks next (helper.c); all under the lock ---- */
+/* Like compute_wait, for a word that only this process uses: the kernel finds its waiters faster. */
+void compute_wait_private(const _Atomic uint32_t *word, uint32_t value, uint64_t ns);
+
+/* ---- when the helper thread of this process (helper.c) looks at timing events next; needs the lock ---- */
 
 extern struct alarm {
-    bool running;           /* there is a helper */
-    uint64_t next;          /* look; UINT64_MAX: when it is woken, since nothing is under way */
-    _Atomic uint32_t asked; /* futex: moves when it should look */
+    bool running;  /* the helper thread exists */
+    uint64_t next; /* when the helper looks next; UINT64_MAX: nothing is under way, so it waits for compute_ring */
+    _Atomic uint32_t asked; /* futex: counts calls of compute_ring */
 } compute_alarm;
 
-void compute_ring(void);            /* the helper looks at once */
-void compute_look_by(uint64_t due); /* the helper looks then, if it would sleep for longer */
+void compute_ring(void);            /* makes the helper look once the lock is free */
+void compute_look_by(uint64_t due); /* makes the helper look at `due` if it would look later */
 
 void compute_wait_after_fork(void);
 

@@ -1,7 +1,7 @@
 /*
- * dlsym and dlvsym. They ask hami_dlsym_answer first and, when it has none, jump to the C library's function with
- * the caller's arguments, stack and return address untouched: RTLD_NEXT is relative to the caller, which the C
- * library learns from the return address. hami_dlsym_answer gets that address as its fourth argument.
+ * Our dlsym and dlvsym. Each first calls hami_dlsym_answer or hami_dlvsym_answer, with the return address of the
+ * program's call as fourth argument. If the answer is NULL, it jumps to the C library's function, and leaves arguments,
+ * stack and return address as they were: for RTLD_NEXT the C library takes the return address as the caller.
  */
 
 #if defined(__x86_64__)
@@ -98,7 +98,7 @@
 DOOR hami_dlsym, hami_dlsym_answer, hami_libc_dlsym
 DOOR hami_dlvsym, hami_dlvsym_answer, hami_libc_dlvsym
 
-/* Programs linked before glibc 2.34 ask for the oldest version, later ones for GLIBC_2.34. */
+/* The symbol version of dlsym that programs linked before glibc 2.34 ask for. Later ones ask for GLIBC_2.34. */
 #if defined(__x86_64__)
 #define OLDEST GLIBC_2.2.5
 #else

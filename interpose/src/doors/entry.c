@@ -1,6 +1,6 @@
 /*
- * cuGetProcAddress, one of three ways in which programs find functions: it answers with our wrapper of the function
- * that the driver chose. The others are dlsym and dlvsym (dlsym.S, dlsym.c) and the exported names (generated/hooks.c).
+ * cuGetProcAddress: the driver chooses a function, and the program gets our wrapper of it. Programs find functions in
+ * two other ways too: by dlsym and dlvsym (dlsym.S, dlsym.c), and by the names that we export (generated/hooks.c).
  */
 #include "cuda_abi.h"
 #include "doors/hook.h"
@@ -10,8 +10,8 @@
 #include <string.h>
 
 /*
- * The wrapper of the newest variant of a base name up to `version`, in the stream mode asked for if there is one. For
- * drivers whose answer is none of the addresses that they export.
+ * The wrapper of the newest variant of `symbol` that CUDA `version` has; the variant for the per-thread default stream
+ * if the program asks for that one and it exists. Example: "cuMemAlloc" is cuMemAlloc_v2 since CUDA 3.2.
  */
 static void *entry_wrapper_by_version(const char *symbol, int version, bool per_thread) {
     const struct hami_hook_entry *best = NULL;
@@ -20,9 +20,7 @@ static void *entry_wrapper_by_version(const char *symbol, int version, bool per_
         if (strcmp(entry->base, symbol) != 0 || entry->since > version || (entry->per_thread && !per_thread)) {
             continue;
         }
-        bool newer = best == NULL || entry->since > best->since;
-        bool closer = best != NULL && entry->since == best->since && entry->per_thread && !best->per_thread;
-        if (newer || closer) {
+        if (best == NULL || entry->since > best->since || (entry->since == best->since && entry->per_thread)) {
             best = entry;
         }
     }
@@ -30,8 +28,8 @@ static void *entry_wrapper_by_version(const char *symbol, int version, bool per_
 }
 
 /*
- * Whether a library exports the function by a variant of the name asked for. For "cuMemAlloc", "cuMemAlloc_v2" is one
- * and "cuMemAllocPitch" is not.
+ * Whether a library exports the function by a variant of the name `symbol`. "cuMemAlloc_v2" is a variant of
+ * "cuMemAlloc", "cuMemAllocPitch" is not.
  */
 static bool entry_exports_variant(const Dl_info *library, const void *function, const char *symbol) {
     size_t length = strlen(symbol);
@@ -40,13 +38,13 @@ static bool entry_exports_variant(const Dl_info *library, const void *function, 
 }
 
 /*
- * The wrapper of the function that the driver chose: by its address in the driver in use; or by its name, if a
- * forwarding driver answers with another library's function; or by version, if no library exports the address. NULL for
- * a function that we do not wrap, such as a variant newer than our tables.
+ * The wrapper of the function that the driver chose. We find it by the function's address in the driver in use. If that
+ * fails, by the function's name in another library, to which a driver such as WSL2's may forward. If no library exports
+ * the function, by `version`. NULL: we do not wrap the function, for example a variant newer than our tables.
  */
 static void *entry_wrapper_of(const void *function, const char *symbol, int version, bool per_thread) {
     Dl_info library = {0};
-    void *wrapper = hami_wrapper_at(function, HAMI_CUDA);
+    void *wrapper = hami_cuda_wrapper_at(function);
     if (wrapper == NULL && dladdr(function, &library) != 0 && entry_exports_variant(&library, function, symbol)) {
         enum hami_hook hook = hami_hook_named(library.dli_sname);
         return hook == HAMI_HOOKS ? NULL : hami_hooks[hook].wrapper;
@@ -54,6 +52,7 @@ static void *entry_wrapper_of(const void *function, const char *symbol, int vers
     return wrapper != NULL ? wrapper : entry_wrapper_by_version(symbol, version, per_thread);
 }
 
+/* Replaces the driver's answer by our wrapper, if we have one. */
 static void entry_replace(const char *symbol, void **function, int version, uint64_t flags) {
     if (symbol == NULL || function == NULL || *function == NULL) {
         return;

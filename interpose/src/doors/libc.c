@@ -1,7 +1,7 @@
 /*
- * Reads the symbol tables of loaded libraries without the loader. We need that for the C library's own dlsym and
- * dlvsym, for which the loader would find ours, and to tell whether a library is a driver. Up to glibc 2.33 dlsym is in
- * libdl.so.2, since then in libc.so.6; where both have one, libc's counts. Built without instrumentation, as dlsym.c.
+ * Reads the symbol tables of loaded libraries, without the help of the loader. This finds the C library's own dlsym and
+ * dlvsym, where the loader would find ours. It also tells whether a library is a driver. glibc has dlsym in libc.so.6
+ * since 2.34, and in libdl.so.2 before. This file is built without a sanitizer's instrumentation, as dlsym.c is.
  */
 #include "doors/hook.h"
 
@@ -9,7 +9,7 @@
 #include <link.h>
 #include <stdatomic.h>
 
-/* Not strcmp: that may be a sanitizer's, whose runtime is not up yet. */
+/* We do not call strcmp: it may be a sanitizer's, whose runtime has not started yet. */
 static bool libc_same(const char *a, const char *b) {
     while (*a != '\0' && *a == *b) {
         a++;
@@ -25,7 +25,7 @@ struct symbols {
     const uint32_t *hash;
 };
 
-/* The loader relocates the pointers in most dynamic sections. Where it does not, a small value is an offset. */
+/* The loader turns the offsets in a dynamic section into pointers, but not if the section is read-only. */
 static const void *libc_pointer(ElfW(Addr) base, ElfW(Addr) value) {
     return (const void *)(value < base ? value + base : value);
 }
@@ -44,12 +44,12 @@ static struct symbols libc_symbols_of(ElfW(Addr) base, const ElfW(Dyn) * dynamic
 
 static bool libc_defines(const struct symbols *s, uint32_t index, const char *name) {
     const ElfW(Sym) *symbol = &s->table[index];
-    bool variable = ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT; /* such as a program's table of functions */
+    bool variable = ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT; /* a program may call a variable "cuInit" */
     return symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0 && !variable &&
            libc_same(s->names + symbol->st_name, name);
 }
 
-/* Index of `name` in the GNU hash table, or 0. */
+/* Index of the symbol `name` by the library's DT_GNU_HASH table, or 0. */
 static uint32_t libc_find_gnu(const struct symbols *s, const char *name) {
     uint32_t hash = 5381;
     for (const unsigned char *c = (const unsigned char *)name; *c != 0; c++) {
@@ -74,7 +74,7 @@ static uint32_t libc_find_gnu(const struct symbols *s, const char *name) {
     }
 }
 
-/* Index of `name` in the older hash table, whose second word is the number of symbols; or 0. */
+/* Index of the symbol `name` in a library that has only a DT_HASH table, or 0. hash[1] is the number of symbols. */
 static uint32_t libc_find_linear(const struct symbols *s, const char *name) {
     for (uint32_t i = 1; i < s->hash[1]; i++) {
         if (libc_defines(s, i, name)) {
@@ -84,22 +84,13 @@ static uint32_t libc_find_linear(const struct symbols *s, const char *name) {
     return 0;
 }
 
-static const char *libc_file_of(const char *path) {
+/* Whether the last part of `path` is `name`. */
+static bool libc_is_file(const char *path, const char *name) {
     const char *file = path;
     for (const char *at = path; *at != '\0'; at++) {
         file = *at == '/' ? at + 1 : file;
     }
-    return file;
-}
-
-/* Whether the file name of `path` is `library` followed by a dot or dash. */
-static bool libc_named(const char *path, const char *library) {
-    const char *file = libc_file_of(path);
-    while (*library != '\0' && *file == *library) {
-        file++;
-        library++;
-    }
-    return *library == '\0' && (*file == '.' || *file == '-');
+    return libc_same(file, name);
 }
 
 void *hami_function_in(const struct link_map *library, const char *name) {
@@ -112,28 +103,24 @@ void *hami_function_in(const struct link_map *library, const char *name) {
 }
 
 /*
- * The function of that name in the first library called `library`, up to libc.so.6 at most.
+ * Finds a function in the loaded library with the file name `library`. Returns NULL if there is none.
  *
- * Walks the loader's list without its lock. dl_iterate_phdr takes the lock, which stays taken in the child of a fork
- * that happens meanwhile, and a sanitizer may replace it. Libraries loaded at the start never leave the list.
+ * Walks the loader's list without its lock, which is safe up to `library`: libraries that the program started with stay
+ * in the list. dl_iterate_phdr(3) would take the lock, and a fork at that moment leaves it locked in the child.
  */
 static void *libc_find_in(const char *library, const char *symbol) {
-    void *found = NULL;
-    bool last = false;
-    for (const struct link_map *map = _r_debug.r_map; map != NULL && found == NULL && !last; map = map->l_next) {
-        if (map->l_name != NULL && map->l_ld != NULL && libc_named(map->l_name, library)) {
-            found = hami_function_in(map, symbol);
-            last = libc_same(libc_file_of(map->l_name), "libc.so.6");
-        }
+    const struct link_map *map = _r_debug.r_map;
+    while (map != NULL && (map->l_name == NULL || !libc_is_file(map->l_name, library))) {
+        map = map->l_next;
     }
-    return found;
+    return map == NULL ? NULL : hami_function_in(map, symbol);
 }
 
 static void *libc_find_once(const char *symbol, _Atomic(void *) *known) {
     void *address = atomic_load_explicit(known, memory_order_acquire);
     if (address == NULL) {
-        address = libc_find_in("libc", symbol);
-        address = address != NULL ? address : libc_find_in("libdl", symbol);
+        address = libc_find_in("libc.so.6", symbol);
+        address = address != NULL ? address : libc_find_in("libdl.so.2", symbol);
         atomic_store_explicit(known, address, memory_order_release);
     }
     return address;

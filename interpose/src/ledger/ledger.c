@@ -1,14 +1,14 @@
 /*
- * Sums, words, slots and shares of a region; abi.h has the rules, ledger.h what each function does.
+ * Sums, words, slots and shares of a region. abi.h has the rules that make the sums right.
  *
- * Loads and stores are sequentially consistent, as abi.h explains, and are points for tests (fault.h): the model test
- * switches to another process at each, the kill test kills there. Only `peak`, a figure for readers, is read relaxed.
+ * Loads and stores are sequentially consistent, as abi.h explains. After each of them a test may interrupt this process
+ * (fault.h): the model test lets another process run, the kill test kills this one.
  */
 #include "ledger/ledger.h"
 
 #include "fault.h"
 
-enum { HOLDER_WORDS = HAMI_PROCESSES / 64 };
+enum { EVERY_SLOT = HAMI_PROCESSES };
 
 static inline uint64_t ledger_load(const _Atomic uint64_t *at) {
     uint64_t value = atomic_load(at);
@@ -27,6 +27,14 @@ static inline bool ledger_swap(_Atomic uint64_t *at, uint64_t expected, uint64_t
     return done;
 }
 
+/* Raises a number in the region to at least `least`, even while another process raises it too. */
+#define LEDGER_RAISE(at, least)                                                                                        \
+    do {                                                                                                               \
+        __auto_type seen = atomic_load(at);                                                                            \
+        while (seen < (least) && !atomic_compare_exchange_weak(at, &seen, least)) {                                    \
+        }                                                                                                              \
+    } while (0)
+
 /* ---- sums ---- */
 
 unsigned hami_ledger_slots(const struct hami_region *region) {
@@ -34,7 +42,7 @@ unsigned hami_ledger_slots(const struct hami_region *region) {
     return number < 0 || number > HAMI_PROCESSES ? HAMI_PROCESSES : (unsigned)number;
 }
 
-/* Bounds a word that was read: a hostile program can write any number into the file. */
+/* Bounds a number of pages from the region: a hostile program can write any number there. */
 static inline uint64_t ledger_bounded(uint64_t pages) {
     return pages < HAMI_PAGES_MAX ? pages : HAMI_PAGES_MAX;
 }
@@ -55,7 +63,7 @@ static bool share_has_bit(const struct hami_share_entry *entry, unsigned slot) {
     return (ledger_load(&entry->holders[slot / 64]) >> slot % 64 & 1) != 0;
 }
 
-/* Whether any process holds the share; with `summed`, any that is summed on devices. */
+/* Whether any process holds the shared memory of an entry. With `summed`, suspended processes do not count. */
 static bool share_is_held(const struct hami_region *region, const struct hami_share_entry *entry, bool summed) {
     unsigned words = (hami_ledger_slots(region) + 63) / 64;
     for (unsigned i = 0; i < words; i++) {
@@ -74,13 +82,18 @@ unsigned hami_ledger_shares(const struct hami_region *region) {
     return used < HAMI_SHARES ? used : HAMI_SHARES;
 }
 
-HAMI_APART static uint64_t share_sum(const struct hami_region *region, unsigned device, unsigned count) {
+/* Pages of shared memory on a device: all in use for EVERY_SLOT, else what monitors show for the owner of `slot`. */
+HAMI_APART static uint64_t share_sum(const struct hami_region *region, unsigned device, unsigned slot) {
     uint64_t sum = 0;
+    unsigned count = device < HAMI_DEVICES ? hami_ledger_shares(region) : 0;
     for (unsigned i = 0; i < count; i++) {
         const struct hami_share_entry *entry = &region->block.shares[i];
         uint64_t word = ledger_load(&entry->word);
-        bool counts = share_device(word) == device && share_pages(word) != 0;
-        sum += counts && share_is_held(region, entry, true) ? share_pages(word) : 0;
+        if (share_device(word) == device && share_pages(word) != 0 &&
+            (slot == EVERY_SLOT ? share_is_held(region, entry, true)
+                                : share_slot(word) == slot && share_has_bit(entry, slot))) {
+            sum += share_pages(word);
+        }
     }
     return sum;
 }
@@ -94,31 +107,20 @@ HAMI_HOT uint64_t hami_ledger_sum(const struct hami_region *region, unsigned cou
             sum += ledger_bounded(ledger_load(&block->held[counter][i]));
         }
     }
-    unsigned shares = counter < HAMI_DEVICES ? hami_ledger_shares(region) : 0; /* after the words */
-    return HAMI_LIKELY(shares == 0) ? sum : sum + share_sum(region, counter, shares);
+    /* Reads the shares last: memory moves only from a process's word to a share, so the sum misses none. */
+    return HAMI_LIKELY(hami_ledger_shares(region) == 0) ? sum : sum + share_sum(region, counter, EVERY_SLOT);
 }
 
 uint64_t hami_ledger_of(const struct hami_region *region, unsigned slot, unsigned counter) {
-    uint64_t pages = ledger_bounded(ledger_load(&region->block.held[counter][slot]));
-    unsigned count = counter < HAMI_DEVICES ? hami_ledger_shares(region) : 0;
-    for (unsigned i = 0; i < count; i++) {
-        const struct hami_share_entry *entry = &region->block.shares[i];
-        uint64_t word = ledger_load(&entry->word);
-        bool shown = share_slot(word) == slot && share_device(word) == counter && share_has_bit(entry, slot);
-        pages += shown ? share_pages(word) : 0;
-    }
-    return pages;
+    return ledger_bounded(ledger_load(&region->block.held[counter][slot])) + share_sum(region, counter, slot);
 }
 
 /* ---- words ---- */
 
-static void ledger_note_peak(struct hami_device *device, uint64_t pages) {
-    uint64_t peak = atomic_load_explicit(&device->peak, memory_order_relaxed);
-    while (peak < pages && !atomic_compare_exchange_weak(&device->peak, &peak, pages)) {
-    }
-}
-
-/* Sums before it adds. If it only added and took back, a request that is too large would make others fail meanwhile. */
+/*
+ * Refuses a request that is too large before its pages are added. Otherwise, while these pages count, another process's
+ * small request would be refused too.
+ */
 HAMI_HOT bool hami_ledger_reserve(struct hami_region *region, unsigned slot, uint64_t owner, unsigned counter,
                                   uint64_t pages, uint64_t limit) {
     struct hami_block *block = &region->block;
@@ -130,7 +132,7 @@ HAMI_HOT bool hami_ledger_reserve(struct hami_region *region, unsigned slot, uin
     uint64_t sum = hami_ledger_sum(region, counter), now = ledger_load(&block->owners[slot]);
     bool counted = hami_ledger_who(now) == owner && hami_ledger_is_summed(now, counter);
     if (limit == HAMI_UNLIMITED || (counted && sum <= limit)) {
-        ledger_note_peak(&block->devices[counter], sum);
+        LEDGER_RAISE(&block->devices[counter].peak, sum);
         return true;
     }
     hami_ledger_release(region, slot, counter, pages);
@@ -149,11 +151,8 @@ static uint64_t ledger_owner(enum hami_slot_state state, uint64_t owner) {
 }
 
 bool hami_ledger_claim(struct hami_region *region, unsigned slot, uint64_t expected, uint64_t owner) {
-    int32_t number = atomic_load(&region->v1.process_num);
-    /* Raises the number of slots first: a slot beyond it is neither summed nor swept. */
-    while (number < (int32_t)slot + 1 &&
-           !atomic_compare_exchange_weak(&region->v1.process_num, &number, (int32_t)slot + 1)) {
-    }
+    /* Raises the number of slots before the claim: sums and sweeps leave out slots beyond it. */
+    LEDGER_RAISE(&region->v1.process_num, (int32_t)slot + 1);
     hami_step();
     return ledger_swap(&region->block.owners[slot], expected, ledger_owner(HAMI_SLOT_CLAIMED, owner));
 }
@@ -178,10 +177,6 @@ void hami_ledger_clear(struct hami_region *region, unsigned slot) {
     }
 }
 
-void hami_ledger_count(struct hami_region *region, unsigned slot, uint64_t owner) {
-    ledger_store(&region->block.owners[slot], ledger_owner(HAMI_SLOT_COUNTED, owner));
-}
-
 void hami_ledger_free(struct hami_region *region, unsigned slot) {
     ledger_store(&region->block.owners[slot], 0);
 }
@@ -191,7 +186,7 @@ bool hami_ledger_turn(struct hami_region *region, unsigned slot, uint64_t owner,
     return ledger_swap(&region->block.owners[slot], ledger_owner(from, owner), ledger_owner(to, owner));
 }
 
-/* Whether the owner of a slot holds memory on a device, its own or shared. */
+/* Whether the owner of a slot holds memory of a device, alone or shared. */
 static bool ledger_is_on(const struct hami_region *region, unsigned slot, unsigned device) {
     bool has = ledger_load(&region->block.held[device][slot]) != 0;
     unsigned count = hami_ledger_shares(region);
@@ -221,8 +216,9 @@ unsigned hami_ledger_resume(struct hami_region *region, unsigned slot, uint64_t 
 /* ---- shares ---- */
 
 /*
- * Claims the entry, and looks again whether a process holds it. If one came to hold it in between, the entry gets its
- * old word back: a claimed entry keeps pages and holders, so it was counted all the time.
+ * Claims the first entry that no process holds or has claimed. If a process set its bit in the entry just before the
+ * claim, the entry gets its old word back. Its pages were counted all the time, since a claimed entry keeps pages and
+ * bits.
  */
 int hami_ledger_share_claim(struct hami_region *region, unsigned slot) {
     const uint64_t slots = (uint64_t)(HAMI_PROCESSES - 1) << HAMI_SHARE_SLOT_SHIFT;
@@ -233,9 +229,7 @@ int hami_ledger_share_claim(struct hami_region *region, unsigned slot) {
         if ((word & HAMI_SHARE_CLAIMED) != 0 || share_is_held(region, entry, false)) {
             continue;
         }
-        uint32_t used = atomic_load(&region->block.shares_used);
-        while (used < i + 1 && !atomic_compare_exchange_weak(&region->block.shares_used, &used, i + 1)) {
-        }
+        LEDGER_RAISE(&region->block.shares_used, i + 1);
         hami_step();
         if (!ledger_swap(&entry->word, word, claimed)) {
             continue;
@@ -244,7 +238,7 @@ int hami_ledger_share_claim(struct hami_region *region, unsigned slot) {
             return (int)i;
         }
         while (!ledger_swap(&entry->word, claimed, (claimed & ~slots & ~HAMI_SHARE_CLAIMED) | (word & slots))) {
-            claimed = ledger_load(&entry->word); /* the new holder has changed its size */
+            claimed = ledger_load(&entry->word); /* the process that holds the share has changed its size */
         }
     }
     return -1;

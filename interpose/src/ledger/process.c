@@ -1,7 +1,8 @@
 /*
- * Identity and life of processes, from /proc and the kernel; process.h has the rules.
+ * Identifies processes, and tells whether they live, from /proc and the kernel. process.h has the rules.
  *
- * This process reads its owner word and pid namespace once. Its slot keeps them, even if /proc is mounted anew later.
+ * A process reads its own owner word and pid namespace once. Its slot in the region keeps them, so they must stay the
+ * same when the program mounts another /proc.
  */
 #include "ledger/process.h"
 
@@ -31,22 +32,8 @@ struct stat_line {
     char state;
     uint64_t threads;
     uint64_t start;
-    uint64_t stack; /* address at which the program's stack starts; 0: the kernel hides it */
+    uint64_t stack; /* start address of the stack; 0: the kernel hides it from us */
 };
-
-/*
- * proc(5): "pid (name) state ...". The name may hold any character, blanks and ")" included, so fields are counted from
- * the last ")": the state is field 3, the threads 20, the start time 22, the stack's start 28.
- */
-static bool process_parse_stat(const char *text, struct stat_line *line) {
-    const char *format = ") %c" SKIP_5 SKIP_5 SKIP_5 " %*s %" SCNu64 " %*s %" SCNu64 SKIP_5 " %" SCNu64;
-    const char *rest = strrchr(text, ')');
-    if (rest == NULL || sscanf(rest, format, &line->state, &line->threads, &line->start, &line->stack) != 4) {
-        return false;
-    }
-    line->pid = (int32_t)strtol(text, NULL, 10);
-    return true;
-}
 
 ssize_t hami_process_read(const char *path, char *text, size_t size) {
     HAMI_UNCANCELLED;
@@ -61,15 +48,28 @@ ssize_t hami_process_read(const char *path, char *text, size_t size) {
     return length;
 }
 
-/* Returns 1 when read, 0 when there is no such process, -1 when /proc does not tell. */
+/*
+ * Reads /proc/PID/stat, "pid (name) state ..." (proc(5)). The name may contain blanks and ")", so fields are counted
+ * from the last ")": 3 is the state, 20 the number of threads, 22 the start time, 28 the start of the stack.
+ *
+ * Returns 1 if it was read, 0 if there is no such process, -1 if /proc does not show it.
+ */
 static int process_read_stat(const char *path, struct stat_line *line) {
+    const char *format = ") %c" SKIP_5 SKIP_5 SKIP_5 " %*s %" SCNu64 " %*s %" SCNu64 SKIP_5 " %" SCNu64;
     char text[1024];
     ssize_t length = hami_process_read(path, text, sizeof text);
-    bool none = length < 0 && (errno == ESRCH || (errno == ENOENT && access("/proc/self/stat", F_OK) == 0));
-    return none ? 0 : length > 0 && process_parse_stat(text, line) ? 1 : -1;
+    if (length < 0 && (errno == ESRCH || (errno == ENOENT && access("/proc/self/stat", F_OK) == 0))) {
+        return 0;
+    }
+    const char *rest = strrchr(text, ')');
+    if (rest == NULL || sscanf(rest, format, &line->state, &line->threads, &line->start, &line->stack) != 4) {
+        return -1;
+    }
+    line->pid = (int32_t)strtol(text, NULL, 10);
+    return 1;
 }
 
-static _Atomic uint64_t known_self, known_namespace;
+static _Atomic uint64_t known_self, known_namespace; /* 0: not read yet */
 
 _Atomic(_Atomic uint64_t *) hami_process_mark;
 
@@ -101,18 +101,15 @@ void hami_process_after_fork(void) {
 uint64_t hami_process_self(void) {
     struct stat_line line = {.pid = (int32_t)getpid()};
     uint64_t self = atomic_load_explicit(&known_self, memory_order_relaxed);
-    if (self != 0) {
-        return self;
-    }
-    bool read = process_read_stat("/proc/self/stat", &line) == 1;
-    self = (line.start & START_MASK) << HAMI_OWNER_PID_BITS | (uint64_t)line.pid;
-    if (read) {
-        atomic_store_explicit(&known_self, self, memory_order_relaxed);
+    if (self == 0) {
+        bool read = process_read_stat("/proc/self/stat", &line) == 1;
+        self = (line.start & START_MASK) << HAMI_OWNER_PID_BITS | (uint64_t)line.pid;
+        atomic_store_explicit(&known_self, read ? self : 0, memory_order_relaxed);
     }
     return self;
 }
 
-/* The link reads "pid:[4026531836]". */
+/* /proc/self/ns/pid is a link that reads "pid:[4026531836]". */
 uint64_t hami_process_namespace(void) {
     char text[64];
     uint64_t inode = atomic_load_explicit(&known_namespace, memory_order_relaxed);
@@ -138,11 +135,11 @@ bool hami_process_lives(uint64_t owner, uint64_t image) {
     int32_t pid = hami_process_pid(owner);
     uint64_t start = owner >> HAMI_OWNER_PID_BITS & START_MASK;
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int known = pid > 0 ? process_read_stat(path, &line) : 0;
-    if (known <= 0) {
-        /* /proc may be mounted with hidepid, which hides processes of other users: ask the kernel another way. */
+    if (pid <= 0 || process_read_stat(path, &line) <= 0) {
+        /* /proc may be mounted with hidepid, which hides processes of other users. kill(2) finds them too. */
         return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
     }
+    /* If the main thread alone has ended, the process is shown as a zombie with several threads. */
     bool ended = line.state == 'X' || (line.state == 'Z' && line.threads <= 1);
     bool same = start == 0 || (line.start & START_MASK) == start;
     bool other_program = image != 0 && line.stack != 0 && line.stack != image;

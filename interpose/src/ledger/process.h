@@ -1,7 +1,7 @@
 /*
- * Which process is which. A process takes its pid and start time from its own /proc/self/stat, whatever pid namespace
- * that /proc belongs to, and the inode of its pid namespace. No two live processes have all three in common.
- * Called by this room, and by memory/ to identify processes and files.
+ * Identifies processes and tells whether they live. A process is known by the pid and start time in its own
+ * /proc/self/stat, and by the inode of its pid namespace. No two live processes of a machine have all three in common.
+ * ledger/, memory/ and compute/ call these functions.
  */
 #ifndef HAMI_PROCESS_H
 #define HAMI_PROCESS_H
@@ -13,21 +13,21 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Reads a file of /proc as a string. Returns its length, or -1 with errno. */
+/* Reads a file of /proc as a string, at most size - 1 bytes. Returns its length, or -1 with errno set. */
 ssize_t hami_process_read(const char *path, char *text, size_t size);
 
-/* Owner word of the calling process, without a state. Without /proc: its pid alone. */
+/* Owner word (abi.h) of the calling process, with state bits 0. If /proc is not mounted, the word has the pid alone. */
 uint64_t hami_process_self(void);
 
-/* Inode of the calling process's pid namespace; 0: not known. */
+/* Inode of the calling process's pid namespace; 0: /proc does not show it. */
 uint64_t hami_process_namespace(void);
 
-/* The address of the program's stack, which tells a process before exec(2) from the same after it; 0: not known. */
+/* Start address of the process's stack; 0: not known. It differs after exec(2), while pid and start time stay. */
 uint64_t hami_process_image(void);
 
 /*
- * Whether a process of our pid namespace lives: its pid exists with its start time, is no zombie and, as far as /proc
- * shows, still runs the program `image` (0: any).
+ * Whether the process with this owner word lives. It must be of our pid namespace. It lives if its pid exists with its
+ * start time, is no zombie, and has the stack address `image`. 0 for `image` matches any address.
  */
 bool hami_process_lives(uint64_t owner, uint64_t image);
 
@@ -36,13 +36,15 @@ static inline int32_t hami_process_pid(uint64_t owner) {
 }
 
 /*
- * A page that the kernel fills with zeros in every child (MADV_WIPEONFORK, Linux 4.14). It shows children made without
- * fork handlers, by clone(2) or _Fork(3). NULL before hami_process_watch, or on an older kernel.
+ * Points to a word that is 1, which the kernel sets to 0 in every child (MADV_WIPEONFORK in madvise(2), Linux 4.14). So
+ * a child made by clone(2) or _Fork(3), which run no fork handlers, can tell that it is one. NULL on an older kernel.
  */
 extern _Atomic(_Atomic uint64_t *) hami_process_mark;
+
+/* Maps the page of hami_process_mark, unless it is mapped. */
 void hami_process_watch(void);
 
-/* Whether this process is such a child and still has its parent's state. */
+/* Whether this process is a child made without fork handlers, whose variables still describe its parent. */
 static inline bool hami_process_is_child(void) {
     _Atomic uint64_t *mark = atomic_load_explicit(&hami_process_mark, memory_order_acquire);
     return mark != NULL && !HAMI_LIKELY(atomic_load_explicit(mark, memory_order_relaxed) != 0);

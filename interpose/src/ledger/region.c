@@ -1,9 +1,9 @@
 /*
- * The shared region as this process uses it: the mapping, the slot of this process, and the slots of dead processes;
- * region.h has the rules, ledger.c the sums.
+ * The shared region as this process uses it: maps the file, claims a slot, frees the slots of dead processes. region.h
+ * tells how a dead process is recognized; ledger.c has the sums.
  *
- * Memory order: stores that other processes take decisions by are sequentially consistent, the default. Relaxed are the
- * figures for readers (peaks, columns, times, reasons), which decide nothing.
+ * Memory order: accesses that decide about requests or slots are sequentially consistent, the default. Figures that
+ * only monitors read (columns, times, reasons) are relaxed.
  */
 #include "ledger/region.h"
 
@@ -25,55 +25,62 @@
 #define HAMI_BUILD_ID "unknown"
 #endif
 
-/* hami_interpose.build_id() finds the build in the library by this mark. */
+/* The build id of the library. hami_interpose.build_id() searches the file for this text. */
 #define BUILD_MARK "hami-build-id="
 static const char build[] __attribute__((used)) = BUILD_MARK HAMI_BUILD_ID;
 
-/* One thread of this process at a time claims or sweeps: record locks do not keep out threads of one process. */
+/* One thread of this process at a time claims slots. Record locks keep out only other processes. */
 static atomic_flag claiming = ATOMIC_FLAG_INIT;
 
-/* ---- what this process holds ---- */
+/* Stores a value in the region. A test may kill the process after the store (fault.h). */
+#define REGION_STORE(at, value)                                                                                        \
+    do {                                                                                                               \
+        atomic_store(at, value);                                                                                       \
+        hami_step();                                                                                                   \
+    } while (0)
 
-/* Adds to the columns that HAMi's monitor reads. */
+/* ---- words of this process ---- */
+
+/* Adds bytes to a column that HAMi's monitor reads, and to the total. */
 static inline void region_show(struct hami_v1_memory *used, uint64_t bytes, enum hami_column column) {
     (void)atomic_fetch_add_explicit((_Atomic uint64_t *)((char *)used + column), bytes, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&used->total, bytes, memory_order_relaxed);
 }
 
-void hami_region_show_less(struct hami_region_view *view, unsigned device, uint64_t pages, enum hami_column column) {
-    region_show(&view->shown->used[device % HAMI_DEVICES], 0 - (pages << HAMI_PAGE_SHIFT), column);
+void hami_region_show_less(struct hami_region_view *view, unsigned counter, uint64_t pages, enum hami_column column) {
+    region_show(&view->shown->used[counter % HAMI_DEVICES], 0 - (pages << HAMI_PAGE_SHIFT), column);
 }
 
-HAMI_HOT bool hami_region_charge(struct hami_region_view *view, unsigned device, uint64_t pages, uint64_t limit_pages,
+HAMI_HOT bool hami_region_charge(struct hami_region_view *view, unsigned counter, uint64_t pages, uint64_t limit_pages,
                                  enum hami_column column) {
     if (pages == 0) {
-        return true; /* even if the limit is exceeded already */
+        return true; /* even while more than the limit is in use, as after the agent has lowered the limit */
     }
-    if (!hami_ledger_reserve(view->region, view->slot, view->self, device, pages, limit_pages)) {
+    if (!hami_ledger_reserve(view->region, view->slot, view->self, counter, pages, limit_pages)) {
         return false;
     }
-    region_show(&view->shown->used[device % HAMI_DEVICES], pages << HAMI_PAGE_SHIFT, column);
+    region_show(&view->shown->used[counter % HAMI_DEVICES], pages << HAMI_PAGE_SHIFT, column);
     return true;
 }
 
-HAMI_HOT void hami_region_release(struct hami_region_view *view, unsigned device, uint64_t pages,
+HAMI_HOT void hami_region_release(struct hami_region_view *view, unsigned counter, uint64_t pages,
                                   enum hami_column column) {
     if (pages != 0) {
-        hami_region_show_less(view, device, pages, column);
-        hami_ledger_release(view->region, view->slot, device, pages);
+        hami_region_show_less(view, counter, pages, column);
+        hami_ledger_release(view->region, view->slot, counter, pages);
     }
 }
 
-uint64_t hami_region_used_now(struct hami_region_view *view, unsigned device) {
+uint64_t hami_region_used_now(struct hami_region_view *view, unsigned counter) {
     if (hami_ledger_slots(view->region) > 1) {
         (void)hami_region_sweep(view);
     }
-    return hami_ledger_sum(view->region, device);
+    return hami_ledger_sum(view->region, counter);
 }
 
-uint64_t hami_region_slot_used(const struct hami_region_view *view, unsigned slot, unsigned device) {
-    bool summed = hami_ledger_is_summed(atomic_load(&view->region->block.owners[slot]), device);
-    return summed ? hami_ledger_of(view->region, slot, device) : 0;
+uint64_t hami_region_slot_used(const struct hami_region_view *view, unsigned slot, unsigned counter) {
+    bool summed = hami_ledger_is_summed(atomic_load(&view->region->block.owners[slot]), counter);
+    return summed ? hami_ledger_of(view->region, slot, counter) : 0;
 }
 
 int32_t hami_region_slot_pid(const struct hami_region_view *view, unsigned slot) {
@@ -82,9 +89,6 @@ int32_t hami_region_slot_pid(const struct hami_region_view *view, unsigned slot)
 }
 
 void hami_region_refused(struct hami_region_view *view, enum hami_reason reason, unsigned device, uint64_t bytes) {
-    if (view->region == NULL) {
-        return;
-    }
     struct hami_block *block = &view->region->block;
     if (device < HAMI_DEVICES) {
         (void)atomic_fetch_add_explicit(&block->devices[device].denied, 1, memory_order_relaxed);
@@ -97,20 +101,14 @@ void hami_region_refused(struct hami_region_view *view, enum hami_reason reason,
 
 /* ---- record locks ---- */
 
-static bool region_fcntl(const struct hami_region_view *view, int64_t byte, int command, struct flock *lock) {
+/*
+ * F_SETLK: sets (F_WRLCK) or drops (F_UNLCK) this process's lock on a byte, and returns whether it could. F_GETLK with
+ * F_WRLCK: returns whether another process holds a lock on the byte.
+ */
+static bool region_fcntl(const struct hami_region_view *view, int command, int64_t byte, short how) {
+    struct flock lock = {.l_type = how, .l_start = (off_t)byte, .l_len = 1};
     int file = atomic_load(&view->file);
-    lock->l_start = (off_t)byte;
-    lock->l_len = 1;
-    return file >= 0 && fcntl(file, command, lock) == 0;
-}
-
-static bool region_set_lock(const struct hami_region_view *view, int64_t byte, short how) {
-    return region_fcntl(view, byte, F_SETLK, &(struct flock){.l_type = how});
-}
-
-static bool region_is_locked_by_other(const struct hami_region_view *view, unsigned slot) {
-    struct flock lock = {.l_type = F_WRLCK};
-    return region_fcntl(view, HAMI_LOCK_BASE + slot, F_GETLK, &lock) && lock.l_type != F_UNLCK;
+    return file >= 0 && fcntl(file, command, &lock) == 0 && (command == F_SETLK || lock.l_type != F_UNLCK);
 }
 
 bool hami_region_lock(const struct hami_region_view *view, atomic_flag *threads, int64_t byte, unsigned patience_ms) {
@@ -119,9 +117,9 @@ bool hami_region_lock(const struct hami_region_view *view, atomic_flag *threads,
     HAMI_UNCANCELLED;
     for (uint64_t waited_us = 0;; waited_us += NAP_US) {
         if (!atomic_flag_test_and_set(threads)) {
-            bool alone = atomic_load(&view->file) < 0 || region_set_lock(view, byte, F_WRLCK);
+            bool alone = atomic_load(&view->file) < 0 || region_fcntl(view, F_SETLK, byte, F_WRLCK);
             if (alone || (errno != EAGAIN && errno != EACCES)) {
-                return true; /* a file system without locks: go on without */
+                return true; /* locked; or the file system has no record locks, and we go on without */
             }
             atomic_flag_clear(threads);
         }
@@ -133,7 +131,7 @@ bool hami_region_lock(const struct hami_region_view *view, atomic_flag *threads,
 }
 
 void hami_region_unlock(const struct hami_region_view *view, atomic_flag *threads, int64_t byte) {
-    (void)region_set_lock(view, byte, F_UNLCK);
+    (void)region_fcntl(view, F_SETLK, byte, F_UNLCK);
     atomic_flag_clear(threads);
 }
 
@@ -147,7 +145,7 @@ static int region_open(const char *path) {
     return file;
 }
 
-/* Whether a descriptor is still the region's: the program may have closed it, and its number be another file's. */
+/* Whether `file` still is a descriptor of the region. The program may have closed it and reused its number. */
 static bool region_is_file(const struct hami_region_view *view, int file) {
     struct stat found;
     return file >= 0 && fstat(file, &found) == 0 && found.st_dev == view->device && found.st_ino == view->inode;
@@ -166,84 +164,71 @@ void hami_region_relock(struct hami_region_view *view) {
         }
         atomic_store(&view->file, file);
     }
-    atomic_store(&view->own->locked, region_set_lock(view, HAMI_LOCK_BASE + view->slot, F_WRLCK));
+    atomic_store(&view->region->block.slots[view->slot].locked,
+                 region_fcntl(view, F_SETLK, HAMI_LOCK_BASE + view->slot, F_WRLCK));
 }
 
 /* ---- slots ---- */
 
 /*
- * Another slot than ours with our owner word is dead: this process had it before exec(2), which made the driver free
- * the memory.
+ * A second slot with the owner word of this process counts as dead. This process owned it before exec(2), and exec(2)
+ * freed the memory.
  */
 bool hami_region_owner_lives(const struct hami_region_view *view, unsigned slot, uint64_t owner) {
     const struct hami_slot *found = &view->region->block.slots[slot];
-    if (region_is_locked_by_other(view, slot)) {
+    if (region_fcntl(view, F_GETLK, HAMI_LOCK_BASE + slot, F_WRLCK)) {
         return true;
     }
     if (atomic_load(&found->pid_namespace) != hami_process_namespace()) {
-        return atomic_load(&found->locked) == 0; /* never locked, so the lock says nothing */
+        return atomic_load(&found->locked) == 0; /* an owner that never got the lock may still live without it */
     }
     return hami_ledger_who(owner) != hami_process_self() && hami_process_lives(owner, atomic_load(&found->image));
 }
 
-static void region_clear_v1(struct hami_v1_process *process) {
-    atomic_store(&process->status, 0);
+/* Clears what the last owner left in a slot that this process has claimed. */
+static void region_clear_slot(struct hami_region *region, unsigned index) {
+    struct hami_v1_process *shown = &region->v1.processes[index];
+    struct hami_slot *slot = &region->block.slots[index];
+    hami_ledger_clear(region, index);
+    REGION_STORE(&shown->status, 0);
+    REGION_STORE(&shown->pid, 0);
+    REGION_STORE(&shown->host_pid, 0);
+    memset(shown->used, 0, sizeof shown->used);
     hami_step();
-    atomic_store(&process->pid, 0);
+    /* Adds the launches before it clears them. A process that dies in between leaves them counted twice, not lost. */
+    (void)atomic_fetch_add(&region->block.launches, atomic_load(&slot->launches));
     hami_step();
-    atomic_store(&process->host_pid, 0);
-    hami_step();
-    for (unsigned device = 0; device < HAMI_DEVICES; device++) {
-        struct hami_v1_memory *used = &process->used[device];
-        _Atomic uint64_t *const columns[] = {&used->context, &used->module, &used->data, &used->total};
-        for (unsigned i = 0; i < sizeof columns / sizeof columns[0]; i++) {
-            atomic_store(columns[i], 0);
-        }
-    }
-    hami_step();
-}
-
-/* Adds before it clears: a sweeper that dies in between leaves the launches counted twice, not lost. */
-static void region_keep_launches(struct hami_region *region, unsigned slot) {
-    uint64_t launches = atomic_load(&region->block.slots[slot].launches);
-    (void)atomic_fetch_add(&region->block.launches, launches);
-    hami_step();
-    atomic_store(&region->block.slots[slot].launches, 0);
-    hami_step();
+    REGION_STORE(&slot->launches, 0);
+    HAMI_TELL(process_gone, region, index);
 }
 
 /*
- * Claims a slot with the owner word `expected`, of a dead process or 0, and clears what the last owner left. False:
- * another process was first.
+ * Claims a slot and clears it. `expected` is the owner word of a dead process, or 0 for a free slot. Returns false if
+ * another process was faster.
  */
 static bool region_claim_slot(struct hami_region_view *view, unsigned index, uint64_t expected) {
     struct hami_slot *slot = &view->region->block.slots[index];
-    bool locked = region_set_lock(view, HAMI_LOCK_BASE + index, F_WRLCK);
+    bool locked = region_fcntl(view, F_SETLK, HAMI_LOCK_BASE + index, F_WRLCK);
     if (!locked && atomic_load(&view->file) >= 0 && (errno == EAGAIN || errno == EACCES)) {
         return false;
     }
     if (!hami_ledger_claim(view->region, index, expected, hami_process_self())) {
-        (void)region_set_lock(view, HAMI_LOCK_BASE + index, F_UNLCK);
+        (void)region_fcntl(view, F_SETLK, HAMI_LOCK_BASE + index, F_UNLCK);
         return false;
     }
     atomic_store(&slot->image, hami_process_image());
     atomic_store(&slot->pid_namespace, hami_process_namespace());
-    atomic_store(&slot->locked, locked);
-    hami_step();
-    hami_ledger_clear(view->region, index);
-    region_clear_v1(&view->region->v1.processes[index]);
-    region_keep_launches(view->region, index);
-    HAMI_TELL(process_gone, view->region, index);
+    REGION_STORE(&slot->locked, locked);
+    region_clear_slot(view->region, index);
     return true;
 }
 
-/*
- * Frees the slots of dead processes. The caller holds `claiming`. True if there was one; also if another process was
- * first to claim its slot, since the slot then counts no longer.
- */
-static bool region_sweep(struct hami_region_view *view) {
+/* Also returns true if another process claimed a dead owner's slot first: the memory no longer counts either way. */
+bool hami_region_sweep(struct hami_region_view *view) {
+    HAMI_UNCANCELLED;
     bool found = false;
     unsigned count = hami_ledger_slots(view->region);
+    hami_spin_lock(&claiming);
     for (unsigned i = 0; i < count; i++) {
         uint64_t owner = atomic_load(&view->region->block.owners[i]);
         if (owner == 0 || (view->has_slot && i == view->slot) || hami_region_owner_lives(view, i, owner)) {
@@ -251,67 +236,50 @@ static bool region_sweep(struct hami_region_view *view) {
         }
         if (region_claim_slot(view, i, owner)) {
             hami_ledger_free(view->region, i);
-            (void)region_set_lock(view, HAMI_LOCK_BASE + i, F_UNLCK);
+            (void)region_fcntl(view, F_SETLK, HAMI_LOCK_BASE + i, F_UNLCK);
         }
         found = true;
     }
-    return found;
-}
-
-bool hami_region_sweep(struct hami_region_view *view) {
-    HAMI_UNCANCELLED;
-    hami_spin_lock(&claiming);
-    bool found = region_sweep(view);
     hami_spin_unlock(&claiming);
     HAMI_TELL(swept, view);
     return found;
 }
 
-/* One process sweeps for all: 100 processes that each look at 99 others would read /proc 9,900 times. */
-void hami_region_sweep_in_turn(struct hami_region_view *view) {
+/* One process sweeps for all: if each of 100 processes looked at 99 others, they would read /proc 9,900 times. */
+void hami_region_sweep_in_turn(struct hami_region_view *view, uint64_t now_ms) {
     enum { SWEEP_EVERY_MS = 250 };
     struct hami_block *block = &view->region->block;
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-    uint64_t swept = atomic_load_explicit(&block->swept, memory_order_relaxed);
-    /* A time in the future was written before the machine restarted. */
-    if ((swept <= ms && ms - swept < SWEEP_EVERY_MS) || !atomic_compare_exchange_strong(&block->swept, &swept, ms)) {
-        return;
+    uint64_t swept_ms = atomic_load_explicit(&block->swept, memory_order_relaxed);
+    bool recent = now_ms - swept_ms < SWEEP_EVERY_MS || swept_ms - now_ms < SWEEP_EVERY_MS;
+    /* If the time of the last sweep is far in the future, it is from before a restart of the machine: sweep now. */
+    if (!recent && atomic_compare_exchange_strong(&block->swept, &swept_ms, now_ms)) {
+        atomic_store_explicit(&block->heartbeat, (uint64_t)time(NULL), memory_order_relaxed);
+        (void)hami_region_sweep(view);
     }
-    atomic_store_explicit(&block->heartbeat, (uint64_t)time(NULL), memory_order_relaxed);
-    (void)hami_region_sweep(view);
-}
-
-static void region_take_slot(struct hami_region_view *view, unsigned index) {
-    view->slot = index;
-    view->self = hami_process_self();
-    view->own = &view->region->block.slots[index];
-    view->shown = &view->region->v1.processes[index];
-    atomic_store(&view->shown->pid, hami_process_pid(view->self));
-    hami_step();
-    atomic_store(&view->shown->status, 1);
-    hami_step();
-    hami_ledger_count(view->region, index, view->self);
-    atomic_store(&view->region->block.heartbeat, (uint64_t)time(NULL));
-    view->has_slot = true;
 }
 
 /*
- * Sweeps first, so that a program that asks at its start how much memory is free gets the right figure, and so that
- * slots of this process from before an exec are freed.
+ * The sweep lets a program that asks at its start for the free memory get the right figure. It also frees the slot that
+ * this process owned before exec(2).
  */
 bool hami_region_claim(struct hami_region_view *view) {
-    hami_spin_lock(&claiming);
-    (void)region_sweep(view);
-    for (unsigned i = 0; i < HAMI_PROCESSES && !view->has_slot; i++) {
-        if (atomic_load(&view->region->block.owners[i]) == 0 && region_claim_slot(view, i, 0)) {
-            region_take_slot(view, i);
+    (void)hami_region_sweep(view);
+    HAMI_HOLD(&claiming);
+    unsigned slot = 0;
+    while (atomic_load(&view->region->block.owners[slot]) != 0 || !region_claim_slot(view, slot, 0)) {
+        if (++slot == HAMI_PROCESSES) {
+            return false;
         }
     }
-    hami_spin_unlock(&claiming);
-    HAMI_TELL(swept, view);
-    return view->has_slot;
+    view->slot = slot;
+    view->self = hami_process_self();
+    view->shown = &view->region->v1.processes[slot];
+    REGION_STORE(&view->shown->pid, hami_process_pid(view->self));
+    REGION_STORE(&view->shown->status, 1);
+    (void)hami_ledger_turn(view->region, slot, view->self, HAMI_SLOT_CLAIMED, HAMI_SLOT_COUNTED);
+    atomic_store(&view->region->block.heartbeat, (uint64_t)time(NULL));
+    view->has_slot = true;
+    return true;
 }
 
 void hami_region_after_fork(struct hami_region_view *view) {
@@ -321,7 +289,7 @@ void hami_region_after_fork(struct hami_region_view *view) {
 
 /* ---- mapping ---- */
 
-/* Both blocks of the region begin with this head. It differs in a library of another layout. */
+/* First fields of struct hami_block and of struct hami_compute. They differ if the region has another layout. */
 struct region_head {
     uint64_t magic;
     uint32_t version, size, header_size, device_size, part_size;
@@ -340,15 +308,18 @@ static const struct region_head compute_head = {HAMI_COMPUTE_MAGIC,
                                                 sizeof(struct hami_compute_device),
                                                 sizeof(struct hami_compute_process)};
 
-void hami_region_show_limit(struct hami_region *region, unsigned index, const struct hami_device_limit *limit) {
-    region->v1.limit[index] = limit->memory_bytes;
-    atomic_store(&region->block.devices[index].limit_bytes, limit->memory_bytes);
-    atomic_store(&region->block.devices[HAMI_DEVICES + index].limit_bytes, limit->host_bytes);
-    atomic_store(&region->block.devices[index].cores, limit->cores);
+void hami_region_show_limits(struct hami_region *region, const struct hami_limits *limits) {
+    for (unsigned i = 0; i < limits->device_count; i++) {
+        region->v1.limit[i] = limits->devices[i].memory_bytes;
+        atomic_store(&region->block.devices[i].limit_bytes, limits->devices[i].memory_bytes);
+        atomic_store(&region->block.devices[HAMI_DEVICES + i].limit_bytes, limits->devices[i].host_bytes);
+        atomic_store(&region->block.devices[i].cores, limits->devices[i].cores);
+    }
+    atomic_store(&region->block.generation, limits->generation);
 }
 
-/* Stores `initialized` last, so that a reader that finds it set finds all other fields set too. */
-void hami_region_format(struct hami_region *region, const struct hami_limits *limits) {
+/* Fills a new region. Stores `initialized` last, so that a process that finds it set finds all other fields set too. */
+static void region_format(struct hami_region *region, const struct hami_limits *limits) {
     region->v1.major = 1;
     region->v1.minor = 2;
     region->v1.sem[0] = 1;
@@ -358,14 +329,11 @@ void hami_region_format(struct hami_region *region, const struct hami_limits *li
     region->v1.priority = (int32_t)limits->priority;
     region->v1.device_num = limits->device_count;
     for (unsigned i = 0; i < limits->device_count; i++) {
-        const struct hami_device_limit *limit = &limits->devices[i];
-        memcpy(region->v1.uuids[i], limit->uuid, HAMI_UUID_BYTES);
-        region->v1.sm_limit[i] = limit->cores == 0 ? 100 : limit->cores;
-        hami_region_show_limit(region, i, limit);
+        memcpy(region->v1.uuids[i], limits->devices[i].uuid, HAMI_UUID_BYTES);
+        region->v1.sm_limit[i] = limits->devices[i].cores == 0 ? 100 : limits->devices[i].cores;
     }
     memcpy(&region->block, &block_head, HEAD_BYTES);
     region->block.device_count = limits->device_count;
-    atomic_store(&region->block.generation, limits->generation);
     memcpy(hami_compute_of(region), &compute_head, HEAD_BYTES);
     atomic_thread_fence(memory_order_release);
     region->v1.initialized = HAMI_V1_MAGIC;
@@ -385,18 +353,16 @@ static struct hami_region *region_map(int fd, int flags) {
 /* Makes a complete file under a temporary name, then links it to `path`. If two processes do so, the first wins. */
 static void region_create_file(const char *path, const struct hami_limits *limits) {
     char name[4096 + 32];
-    int length = snprintf(name, sizeof name, "%s.%016llx", path, (unsigned long long)hami_process_self());
-    int fd = length < 0 || (size_t)length >= sizeof name
-                 ? -1
-                 : open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    (void)snprintf(name, sizeof name, "%s.%016llx", path, (unsigned long long)hami_process_self());
+    int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0) {
         return;
     }
-    /* Against the umask: other users of the container use the file too. */
+    /* fchmod overrides the umask: processes of other users in the container write the file too. */
     if (fchmod(fd, 0666) == 0 && ftruncate(fd, (off_t)HAMI_REGION_SIZE) == 0) {
         struct hami_region *region = region_map(fd, MAP_SHARED);
         if (region != NULL) {
-            hami_region_format(region, limits);
+            region_format(region, limits);
             (void)munmap(region, HAMI_REGION_SIZE);
             (void)link(name, path);
         }
@@ -405,7 +371,7 @@ static void region_create_file(const char *path, const struct hami_limits *limit
     (void)close(fd);
 }
 
-/* Refuses a file of HAMi-core itself, which has our v1 part and no block. */
+/* Maps the region's file. Refuses files of another layout, such as HAMi-core's, which end after struct hami_v1. */
 static void region_map_file(struct hami_region_view *view) {
     struct stat found;
     int file = region_open(view->path);
@@ -432,7 +398,7 @@ bool hami_region_attach(struct hami_region_view *view, const char *path, bool cr
     if (*path == '\0') {
         view->region = region_map(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
         if (view->region != NULL) {
-            hami_region_format(view->region, limits);
+            region_format(view->region, limits);
         }
     } else {
         if (create && access(path, F_OK) != 0) {

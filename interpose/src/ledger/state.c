@@ -1,9 +1,9 @@
 /*
- * The limits and the region that are current in this process; state.h has the rules.
+ * The limits in force and the region of this process.
  *
- * Every LOOK_EVERY_MS one thread looks at the limits file. Other limits go into the next of GENERATIONS places, since
- * readers may still hold a pointer to the last ones. The child of a fork keeps limits and mapping, and claims a slot of
- * its own when it first needs one.
+ * Calls look whether the limits file has changed, but not more often than every LOOK_EVERY_MS. New limits go into the
+ * next of GENERATIONS places, since other threads may still read the old ones. The child of a fork keeps the limits and
+ * the mapping. It claims a slot of its own when it first needs one.
  */
 #include "ledger/state.h"
 
@@ -12,33 +12,29 @@
 #include "threads.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
-enum { FRESH, STARTING, STARTED };
 enum { GENERATIONS = 8, LOOK_EVERY_MS = 250 };
 
 static struct {
-    _Atomic int progress;
-    _Atomic bool has_fork_handler;
     struct hami_limits_source source;
     struct hami_limits generations[GENERATIONS];
-    atomic_flag reloading;
-    struct hami_limits read; /* by the thread that set `reloading` */
+    atomic_flag reloading; /* held to start, and to look at the limits file */
     _Atomic int64_t next_look_ms;
-    struct timespec modified; /* of the limits file, with its inode; inode 0: read it again */
-    uint64_t inode;
+    struct timespec modified; /* st_mtim of the limits file when it was read */
+    uint64_t inode;           /* st_ino of the limits file when it was read; 0: read it at the next look */
     struct hami_region_view view;
-    _Atomic bool mapped; /* `view` has a region */
-    atomic_flag claiming;
+    _Atomic bool mapped;  /* view.region is set */
+    atomic_flag claiming; /* held to map the region and to claim a slot */
 } state = {.reloading = ATOMIC_FLAG_INIT, .claiming = ATOMIC_FLAG_INIT};
 
 _Atomic(const struct hami_limits *) hami_state_limits_now;
 _Atomic(struct hami_region_view *) hami_state_region_now;
 
+/* Time in ms of CLOCK_MONOTONIC. The coarse clock is late by up to one tick of the kernel (1 to 10 ms). */
 static int64_t state_now_ms(void) {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -47,10 +43,8 @@ static int64_t state_now_ms(void) {
 
 /* ---- forks ---- */
 
-/* Another thread of the parent may have been starting, or reading the file. The child has no such thread: it begins
- * again. */
+/* Frees locks that threads of the parent held: the child lacks these threads. The next look reads the file again. */
 void hami_state_after_fork(void) {
-    atomic_store(&state.progress, state.progress == STARTED ? STARTED : FRESH);
     atomic_flag_clear(&state.reloading);
     atomic_flag_clear(&state.claiming);
     atomic_store(&hami_state_region_now, NULL);
@@ -62,18 +56,9 @@ static void state_tell_forked(void) {
     HAMI_TELL(forked);
 }
 
-/* Comes before the start, since a child must not keep what that makes. Two threads may both set the handler: that does
- * no harm. */
-static void state_watch_forks(void) {
-    if (!atomic_load(&state.has_fork_handler) && pthread_atfork(NULL, NULL, state_tell_forked) == 0) {
-        atomic_store(&state.has_fork_handler, true);
-    }
-    hami_process_watch();
-}
-
 /* ---- limits and region ---- */
 
-/* Takes the file's time before its content. If the file changes in between, the next look finds another time. */
+/* Takes the file's time before it reads the content. If the file changes in between, the next look reads it again. */
 static void state_read_limits(struct hami_limits *limits) {
     struct stat found;
     if (state.source.file && stat(state.source.limits_path, &found) == 0) {
@@ -82,71 +67,56 @@ static void state_read_limits(struct hami_limits *limits) {
     }
     hami_limits_load(&state.source, limits);
     if (limits->denied == HAMI_REASON_NO_LIMITS) {
-        state.inode = 0; /* an unchanged file may be readable later: perhaps no descriptor was free */
+        state.inode = 0; /* the next look reads even an unchanged file: perhaps only a free descriptor was missing */
     }
 }
 
-/* Writes the limits in force into the region, for its readers. */
-static void state_publish(const struct hami_limits *limits) {
-    struct hami_region *region = state.view.region;
-    if (!atomic_load(&state.mapped) || limits->denied != HAMI_REASON_NONE) {
-        return;
-    }
-    for (unsigned i = 0; i < limits->device_count; i++) {
-        hami_region_show_limit(region, i, &limits->devices[i]);
-    }
-    atomic_store(&region->block.generation, limits->generation);
-}
-
-/* Called at every look until it succeeds. The agent may replace a bad region, or change the mode to one that needs it.
+/*
+ * Maps the region if that has not succeeded yet, and writes the limits into it. While there is no region, each look
+ * calls this again: the agent may replace a bad file, or change the mode from "off".
  */
 static void state_attach_region(const struct hami_limits *limits) {
-    hami_spin_lock(&state.claiming);
+    HAMI_HOLD(&state.claiming);
     if (limits->mode != HAMI_MODE_OFF && !atomic_load(&state.mapped) &&
         hami_region_attach(&state.view, state.source.region_path, !state.source.file, limits)) {
         atomic_store_explicit(&state.mapped, true, memory_order_release);
-        state_publish(limits);
     }
-    hami_spin_unlock(&state.claiming);
+    if (atomic_load(&state.mapped) && limits->denied == HAMI_REASON_NONE) {
+        hami_region_show_limits(state.view.region, limits);
+    }
 }
 
-static void state_start(void) {
-    struct hami_limits *limits = &state.generations[0];
-    hami_limits_locate(&state.source);
-    state_read_limits(limits);
-    state_attach_region(limits);
-    atomic_store(&state.next_look_ms, state_now_ms() + LOOK_EVERY_MS);
-    atomic_store_explicit(&hami_state_limits_now, limits, memory_order_release);
-}
-
-static void state_ensure_started(void) {
-    int fresh = FRESH;
-    if (atomic_load_explicit(&state.progress, memory_order_acquire) == STARTED) {
-        return;
+const struct hami_limits *hami_state_started_limits(void) {
+    const struct hami_limits *limits = atomic_load_explicit(&hami_state_limits_now, memory_order_acquire);
+    if (limits != NULL) {
+        return limits;
     }
     HAMI_UNCANCELLED;
-    state_watch_forks();
-    if (atomic_compare_exchange_strong(&state.progress, &fresh, STARTING)) {
-        state_start();
-        atomic_store_explicit(&state.progress, STARTED, memory_order_release);
+    /* Set before the start, so that each later fork runs the handler. Set by two threads, it runs twice: no harm. */
+    (void)pthread_atfork(NULL, NULL, state_tell_forked);
+    hami_process_watch();
+    HAMI_HOLD(&state.reloading);
+    if (atomic_load(&hami_state_limits_now) == NULL) {
+        hami_limits_locate(&state.source);
+        state_read_limits(&state.generations[0]);
+        state_attach_region(&state.generations[0]);
+        atomic_store(&state.next_look_ms, state_now_ms() + LOOK_EVERY_MS);
+        atomic_store(&hami_state_limits_now, &state.generations[0]);
     }
-    while (atomic_load_explicit(&state.progress, memory_order_acquire) != STARTED) {
-        (void)sched_yield();
-    }
+    return atomic_load(&hami_state_limits_now);
 }
 
 /* ---- looks at the limits file ---- */
 
 static bool state_file_changed(void) {
     struct stat found;
-    bool there = stat(state.source.limits_path, &found) == 0;
-    return !there || found.st_ino != state.inode || found.st_mtim.tv_sec != state.modified.tv_sec ||
-           found.st_mtim.tv_nsec != state.modified.tv_nsec;
+    return stat(state.source.limits_path, &found) != 0 || found.st_ino != state.inode ||
+           memcmp(&found.st_mtim, &state.modified, sizeof state.modified) != 0;
 }
 
 /*
- * A file that cannot be read denies memory. It says nothing of compute: a share in force stays, and without one none
- * comes into force.
+ * Makes the limits to use while the file cannot be read: all memory is denied. The compute limits stay as they were. If
+ * the old mode did not enforce them, there are none.
  */
 static void state_deny_memory(struct hami_limits *limits, const struct hami_limits *before) {
     enum hami_reason denied = limits->denied;
@@ -158,34 +128,28 @@ static void state_deny_memory(struct hami_limits *limits, const struct hami_limi
     limits->mode = HAMI_MODE_ENFORCE;
 }
 
-/* Tells of the change before and after it: in between, a thread may still store what it derived from the old limits. */
-static void state_replace_limits(const struct hami_limits *before) {
-    struct hami_limits *next = &state.generations[(before - state.generations + 1) % GENERATIONS];
-    memcpy(next, &state.read, sizeof *next);
-    HAMI_TELL(limits_changed);
-    state_attach_region(next);
-    state_publish(next);
-    atomic_store(&hami_state_limits_now, next);
-    HAMI_TELL(limits_changed);
-}
-
-/* Reads the file. Limits equal to those in force do not use up a generation: a denied process reads very often. */
+/* Reads the limits file into the next place. If nothing changed, returns false; the next read reuses the place. */
 static bool state_read_again(void) {
     const struct hami_limits *before = atomic_load(&hami_state_limits_now);
-    state_read_limits(&state.read);
-    if (state.read.denied != HAMI_REASON_NONE) {
-        state_deny_memory(&state.read, before);
+    struct hami_limits *next = &state.generations[(before - state.generations + 1) % GENERATIONS];
+    state_read_limits(next);
+    if (next->denied != HAMI_REASON_NONE) {
+        state_deny_memory(next, before);
     }
-    bool changed = memcmp(&state.read, before, sizeof *before) != 0;
-    if (changed) {
-        state_replace_limits(before);
+    if (memcmp(next, before, sizeof *before) == 0) {
+        return false;
     }
-    return changed;
+    /* Announces the change twice: in between, a thread may still store an answer that it got from the old limits. */
+    HAMI_TELL(limits_changed);
+    state_attach_region(next);
+    atomic_store(&hami_state_limits_now, next);
+    HAMI_TELL(limits_changed);
+    return true;
 }
 
 bool hami_state_reload(void) {
     HAMI_UNCANCELLED;
-    state_ensure_started();
+    (void)hami_state_started_limits();
     if (!state.source.file || atomic_flag_test_and_set(&state.reloading)) {
         return false;
     }
@@ -194,8 +158,8 @@ bool hami_state_reload(void) {
     return changed;
 }
 
-/* Several threads may find that a look is due. The one that moves the time on does it. */
-HAMI_COLD static const struct hami_limits *state_look(int64_t now_ms, int64_t due_ms) {
+/* Several threads may find that a look is due. Only the thread that sets the time of the next look does it. */
+HAMI_COLD static const struct hami_limits *state_look_at_file(int64_t now_ms, int64_t due_ms) {
     if (atomic_compare_exchange_strong(&state.next_look_ms, &due_ms, now_ms + LOOK_EVERY_MS)) {
         HAMI_UNCANCELLED;
         (void)hami_state_reload();
@@ -203,7 +167,7 @@ HAMI_COLD static const struct hami_limits *state_look(int64_t now_ms, int64_t du
             state_attach_region(hami_state_known_limits());
         } else if (state.view.has_slot) {
             hami_region_relock(&state.view);
-            hami_region_sweep_in_turn(&state.view);
+            hami_region_sweep_in_turn(&state.view, (uint64_t)now_ms);
             HAMI_TELL(awake, &state.view);
         }
     }
@@ -212,46 +176,38 @@ HAMI_COLD static const struct hami_limits *state_look(int64_t now_ms, int64_t du
 
 HAMI_HOT const struct hami_limits *hami_state_limits(void) {
     if (hami_process_is_child()) {
-        state_tell_forked(); /* by clone(2) or _Fork(3), which run no fork handlers */
+        state_tell_forked(); /* this child was made by clone(2) or _Fork(3), which run no fork handlers */
     }
     const struct hami_limits *limits = hami_state_known_limits();
     int64_t now_ms = state_now_ms();
     int64_t due_ms = atomic_load_explicit(&state.next_look_ms, memory_order_relaxed);
-    return HAMI_LIKELY(now_ms < due_ms) ? limits : state_look(now_ms, due_ms);
+    return HAMI_LIKELY(now_ms < due_ms) ? limits : state_look_at_file(now_ms, due_ms);
 }
 
-const struct hami_limits *hami_state_started_limits(void) {
-    state_ensure_started();
-    return atomic_load_explicit(&hami_state_limits_now, memory_order_acquire);
-}
-
-/* ---- the region for others ---- */
+/* ---- the region ---- */
 
 struct hami_region_view *hami_state_mapped_region(void) {
-    state_ensure_started();
+    (void)hami_state_started_limits();
     return atomic_load_explicit(&state.mapped, memory_order_acquire) ? &state.view : NULL;
 }
 
 struct hami_region_view *hami_state_claimed_region(enum hami_reason *why) {
     struct hami_region_view *view = hami_state_mapped_region();
     enum hami_reason reason = view == NULL ? HAMI_REASON_BAD_REGION : HAMI_REASON_NONE;
-    if (view != NULL && !view->has_slot) {
+    if (view != NULL) {
         HAMI_UNCANCELLED;
-        hami_spin_lock(&state.claiming);
-        if (!view->has_slot && !hami_region_claim(view)) {
+        HAMI_HOLD(&state.claiming);
+        if (view->has_slot || hami_region_claim(view)) {
+            atomic_store(&hami_state_region_now, view);
+        } else {
             reason = HAMI_REASON_NO_SLOT;
             hami_region_refused(view, reason, HAMI_DEVICES, 0);
         }
-        hami_spin_unlock(&state.claiming);
     }
     if (why != NULL) {
         *why = reason;
     }
-    if (reason != HAMI_REASON_NONE) {
-        return NULL;
-    }
-    atomic_store_explicit(&hami_state_region_now, view, memory_order_release);
-    return view;
+    return reason == HAMI_REASON_NONE ? view : NULL;
 }
 
 bool hami_state_turn_path(const char *uuid, char path[4096]) {

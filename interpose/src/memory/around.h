@@ -1,7 +1,7 @@
 /*
- * For policies that differ only in arguments. gen/emit.py writes them to generated/memory/around.c, as spec/cuda.toml
- * says with `around`: begin, the driver's function, end. If begin returns false the call answers
- * CUDA_ERROR_OUT_OF_MEMORY, and neither of the others is called. allocation.h has one more pair.
+ * What the generated wrappers (generated/hooks.c) call before and after the driver's function where spec/cuda.toml
+ * names no policy. If a function named …_begin returns false, the wrapper answers CUDA_ERROR_OUT_OF_MEMORY and calls
+ * neither the driver nor the function named …_end. allocation.h, records.h and graph.h have more such functions.
  */
 #ifndef HAMI_AROUND_H
 #define HAMI_AROUND_H
@@ -10,31 +10,39 @@
 #include "memory/allocation.h"
 #include "memory/context_reserve.h"
 #include "memory/contexts.h"
-#include "memory/physical.h"
 #include "memory/sizes.h"
+#include "memory/vmm.h"
 
-/* The address or handle that the driver wrote to a pointer of the program's; 0 if that is NULL. */
+/* The address or handle that the driver has written to `*pointer`; 0 if the program passed NULL. */
 #define HAMI_WRITTEN(pointer) ((pointer) == NULL ? 0 : (uint64_t)(uintptr_t)*(pointer))
 
 /*
- * Bytes that an array or mipmapped array takes (arrays.c). Sparse and deferred ones take nothing themselves. `hook`
- * says which type of descriptor `wanted` is. NULL takes nothing: the driver will refuse it.
+ * Bytes that an array or mipmapped array takes (arrays.c). Sparse ones, and those with deferred mapping, take nothing
+ * themselves. `hook` says what type of descriptor `wanted` points to. 0 if it is NULL: the driver will refuse the call.
  */
 uint64_t hami_array_bytes(enum hami_hook hook, const void *wanted, uint32_t levels);
 
-/* Making a context (context_calls.c). Its device is locked and the thread cannot be cancelled meanwhile. */
+/*
+ * A context that is being made (context_calls.c). From hami_making_begin to hami_making_end, which hami_green_made
+ * calls for green contexts, the device is locked and the thread cannot be cancelled.
+ */
 struct hami_making {
     struct hami_context_device *on; /* NULL: limits are off, or there is no such device */
     CUdevice device;
-    bool primary;
+    bool primary;    /* the context is the device's primary one */
     bool first;      /* this process has no other context on the device */
-    int cancellable; /* the thread's state before, for pthread_setcancelstate(3) */
+    int cancellable; /* the thread's cancellation state before, for pthread_setcancelstate(3) */
+    void *green;     /* the green context; NULL: a context of another kind is made */
     struct hami_reserve reserve;
 };
-bool hami_making_begin(struct hami_making *m, CUdevice device);
+bool hami_making_begin(struct hami_making *m, CUdevice device, bool primary);
 CUresult hami_making_end(struct hami_making *m, CUresult status, const CUcontext *context);
+CUresult hami_green_made(struct hami_making *m, CUresult status, void *const *green);
 
-/* Binding memory to a multicast object (multicast.c), with the lock. A `handle` of 0: it is known by its address. */
+/*
+ * Memory that is being bound to a multicast object (vmm.c). hami_bind_begin locks hami_physical_busy until
+ * hami_bind_end. If `handle` is 0, the memory is the one mapped at `address`.
+ */
 struct hami_bind {
     struct hami_physical *object;
     struct hami_use *binding; /* NULL: the object or the memory is not counted */
@@ -42,14 +50,23 @@ struct hami_bind {
 bool hami_bind_begin(struct hami_bind *bind, CUmemHandle object, CUmemHandle handle, CUdeviceptr address);
 CUresult hami_bind_end(struct hami_bind *bind, CUresult status, uint64_t offset);
 
-/* A call that may load code onto the current context's device (modules.c). */
+/* A call of the driver that may load code onto the current context's device (modules.c). */
 struct hami_loading {
-    struct hami_code_site *site; /* NULL: this process is not counted there */
+    struct hami_code_site *site; /* NULL: no context is current, or the limits do not name its device */
     struct hami_context context;
-    unsigned device; /* in the limits */
-    enum hami_hook unload;
+    int device; /* index in the limits */
 };
-bool hami_loading_begin(struct hami_loading *loading, enum hami_hook unload);
-CUresult hami_loading_end(struct hami_loading *loading, CUresult status, void *const *code);
+struct hami_loading hami_loading_begin(void);
+
+/* Charges `*code` for what was loaded. If that does not fit, unloads it by the driver's `unload` and refuses. */
+CUresult hami_loading_end(struct hami_loading *loading, CUresult status, void *const *code, enum hami_hook unload);
+
+/*
+ * Charges the owner of `of`, a module or library, for what the driver has loaded. `ask` is the driver's function that
+ * tells the owner; NULL: `of` is itself the owner. The code stays until the owner is unloaded, so the limit is not
+ * checked. If the container is then over it, later requests are refused.
+ */
+typedef CUresult hami_code_owner(void **owner, void *of);
+CUresult hami_loading_stays(struct hami_loading *loading, CUresult status, hami_code_owner *ask, void *of);
 
 #endif

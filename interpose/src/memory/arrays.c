@@ -1,11 +1,11 @@
-/* Sizes of arrays and mipmapped arrays, for the policies that spec/cuda.toml has; and the policy of their ends. */
+/* Sizes of arrays and mipmapped arrays, for the generated wrappers (around.h), and the policy of their destruction. */
 #include "memory/around.h"
 #include "memory/memory.h"
 #include "memory/records.h"
 #include "memory/sizes.h"
 #include "policies.h"
 
-/* Bytes of one channel of a CUarray_format (cuda.h). */
+/* Bytes of one channel of a texel. `format` is a CUarray_format (cuda.h). */
 static uint64_t array_channel_bytes(int32_t format) {
     switch (format) {
     case 0x01: /* 8-bit integers */
@@ -15,11 +15,12 @@ static uint64_t array_channel_bytes(int32_t format) {
     case 0x09:
     case 0x10:
         return 2;
-    default: /* 32 bits; block-compressed and video formats take less than 4 bytes a texel and channel */
+    default: /* 32 bits. Block-compressed and video formats take less, so 4 is an upper bound for them */
         return 4;
     }
 }
 
+/* Bytes of one mipmap level: each level has half the width, height and, unless layered, depth of the one before. */
 static uint64_t array_level_bytes(const struct hami_array3d_descriptor *d, unsigned level) {
     uint64_t width = d->width >> level;
     uint64_t height = d->height >> level;
@@ -30,8 +31,9 @@ static uint64_t array_level_bytes(const struct hami_array3d_descriptor *d, unsig
 }
 
 /*
- * Converts the descriptor of any of the four calls to the form with the most fields, that of cuArray3DCreate_v2.
- * CUDA_ARRAY_DESCRIPTOR ends without depth and flags. The first versions of both structures are of 32-bit words.
+ * Converts the descriptor of any call that makes arrays to that of cuArray3DCreate_v2, which has the most fields. The
+ * descriptors of cuArrayCreate and cuArrayCreate_v2 have neither depth nor flags. Those of cuArrayCreate and
+ * cuArray3DCreate, from CUDA 3.1 and before, consist of 32-bit words.
  */
 static struct hami_array3d_descriptor array_described(enum hami_hook hook, const void *wanted) {
     const uint32_t *words = wanted;

@@ -7,40 +7,40 @@
 
 #include "memory/charge.h"
 
-#define HAMI_SMALL_BELOW (UINT64_C(1) << 20)
+#define HAMI_SMALL_BELOW (UINT64_C(1) << 20) /* bytes: an allocation is small if it is smaller */
 
-enum hami_block_entry {
-    HAMI_BLOCK_REFUSED, /* the caller holds no charge and the block has none either */
-    HAMI_BLOCK_STARTED, /* the allocation is the first: its charge now belongs to the block */
-    HAMI_BLOCK_JOINED   /* the block has its charge already */
-};
-
-/* Small allocations are rounded up to 512 bytes times a power of two, the order. */
+/* The order of a small allocation: it is rounded up to 512 bytes times 2 to the power of its order. */
 unsigned hami_block_order(uint64_t bytes);
 
-/* Whether the block that served this thread last has room for one more allocation of this order on the device. */
-bool hami_block_has_room(int device, unsigned order);
-
-/* Adds an allocation to its block. With a charge of 0 pages, only to a block that has its charge already. */
-enum hami_block_entry hami_block_enter(uint64_t address, unsigned order, const struct hami_charge *charge,
-                                       unsigned context);
-
-/* Takes out the small allocation at an address. Returns its order plus one; 0: there is none. */
-unsigned hami_block_take(uint64_t address);
-
-/* Puts it back: the driver did not free it. */
-HAMI_COLD void hami_block_restore(uint64_t address, unsigned order_and_one);
-
-/* Ends an allocation that was taken out. True: it was the last of its block, whose charge is on `*device`. */
-bool hami_block_leave(uint64_t address, unsigned order, int *device);
+/*
+ * Predicts the block that an allocation of this order will join: the block of this thread's last such allocation, since
+ * a driver packs equal sizes of one thread together. Returns its device (index in the limits); -1: it has no room, or
+ * there is no such block.
+ */
+int hami_block_with_room(unsigned order);
 
 /*
- * `context` was given an address. If the block there belongs to another context, which is ending, its allocations are
- * dropped.
+ * Adds an allocation to its block. If it is the first there, moves 2 MiB of `charge` to the block. False: the block
+ * needs a charge but `charge` has 0 pages, or this process has no memory left for the block's record.
+ */
+bool hami_block_enter(uint64_t address, unsigned order, struct hami_charge *charge, unsigned context);
+
+/*
+ * Takes the small allocation at an address out, before the driver is asked to free it. Returns its order plus one; 0:
+ * there is none. With that number, hami_block_restore puts it back if the driver refuses the free, and hami_block_leave
+ * ends it if the driver has freed it. The last allocation to leave gives the block's charge back.
+ */
+unsigned hami_block_take(uint64_t address);
+HAMI_COLD void hami_block_restore(uint64_t address, unsigned order_and_one);
+void hami_block_leave(uint64_t address, unsigned order_and_one);
+
+/*
+ * The driver has given an address to `context`. Drops the allocations in the block there if they belong to another
+ * context that is ending (hami_context_is_stale).
  */
 HAMI_COLD void hami_block_drop_stale(uint64_t address, unsigned context);
 
-/* Drops every block of a context that has ended. */
+/* Drops all small allocations of a context that has ended, and gives the charges of their blocks back. */
 void hami_blocks_drop_context(unsigned context);
 
 void hami_blocks_after_fork(void);

@@ -1,4 +1,7 @@
-/* Charges; see charge.h. */
+/*
+ * Reserves pages in the ledger and gives them back (charge.h). hami_charge_take_or_host and what it calls are on
+ * the path of every allocation.
+ */
 #include "memory/charge.h"
 
 #include "doors/calls.h"
@@ -10,34 +13,35 @@
 #include <sched.h>
 #include <time.h>
 
-uint64_t hami_large(uint64_t bytes) {
-    return bytes > UINT64_MAX - HAMI_LARGE_STEP ? UINT64_MAX : (bytes + HAMI_LARGE_STEP - 1) & ~(HAMI_LARGE_STEP - 1);
-}
-
 static uint64_t charge_pages_of(uint64_t bytes) {
     return (bytes >> HAMI_PAGE_SHIFT) + ((bytes & ((1u << HAMI_PAGE_SHIFT) - 1)) != 0);
 }
 
-uint64_t hami_charge_limit(const struct hami_limits *limits, int device) {
-    uint64_t bytes = limits->devices[device].device_bytes;
-    if (limits->denied != HAMI_REASON_NONE || (uint32_t)device >= limits->device_count) {
-        return limits->mode == HAMI_MODE_ENFORCE ? 0 : UINT64_MAX;
-    }
-    return limits->mode == HAMI_MODE_ENFORCE && bytes != 0 ? bytes >> HAMI_PAGE_SHIFT : UINT64_MAX;
+/* The region, or NULL if this process is not counted on the charge's device. */
+static struct hami_region_view *charge_region(const struct hami_charge *charge) {
+    return charge->device < 0 ? NULL : hami_state_region(NULL);
 }
 
-HAMI_COLD static void charge_refused(int device, uint64_t bytes) {
-    struct hami_region_view *view = hami_state_region(NULL);
-    if (view != NULL && device >= 0) {
-        hami_region_refused(view, HAMI_REASON_OVER_LIMIT, (unsigned)device, bytes);
+uint64_t hami_charge_limit(unsigned counter) {
+    const struct hami_limits *limits = hami_state_known_limits();
+    if (counter >= HAMI_DEVICES) {
+        return limits->devices[counter - HAMI_DEVICES].host_bytes >> HAMI_PAGE_SHIFT;
     }
+    if (limits->mode != HAMI_MODE_ENFORCE) {
+        return HAMI_UNLIMITED;
+    }
+    if (limits->denied != HAMI_REASON_NONE || counter >= limits->device_count) {
+        return 0;
+    }
+    uint64_t bytes = limits->devices[counter].device_bytes;
+    return bytes != 0 ? bytes >> HAMI_PAGE_SHIFT : HAMI_UNLIMITED;
 }
 
 /* ---- requests that do not fit at once ---- */
 
 enum { RETRY_MS = 10, YIELDS = 4, FIRST_NAP_NS = 50000 };
 
-static atomic_flag retrying = ATOMIC_FLAG_INIT; /* a thread of this process is */
+static atomic_flag retrying = ATOMIC_FLAG_INIT; /* set while a thread of this process retries a request */
 
 void hami_charge_after_fork(void) {
     atomic_flag_clear(&retrying);
@@ -49,7 +53,7 @@ static int64_t charge_now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Lets a process run that is about to subtract what did not fit. Naps of 50, 100, 200 µs … after the first yields. */
+/* Lets other processes run before the next attempt: yields four times, then sleeps for 50, 100, 200 µs … */
 static void charge_pause(unsigned times) {
     if (times < YIELDS) {
         (void)sched_yield();
@@ -60,27 +64,30 @@ static void charge_pause(unsigned times) {
 }
 
 /*
- * One thread of one process in the container retries at a time. Otherwise two requests, of which either one fits, could
- * both add their pages, see too large a sum and subtract them, again and again. Without the lock the request is tried
- * once more and then refused. A sum that is the same twice is memory in use, so the request is refused.
+ * Repeats an attempt until the time `until_ns`, but at least once. Gives up early if the sum is the same twice: then
+ * memory in use is in the way, and not the addition of a process that is about to subtract it.
  */
-static bool charge_retry_locked(struct hami_region_view *view, hami_attempt *attempt, void *of, int64_t until) {
+static bool charge_retry_until(struct hami_region_view *view, hami_attempt *attempt, void *of, int64_t until_ns) {
     uint64_t before = 0;
-    for (unsigned times = 0; times == 0 || charge_now_ns() < until; times++) {
+    for (unsigned times = 0; times == 0 || charge_now_ns() < until_ns; times++) {
         if (times > 0) {
             charge_pause(times - 1);
         }
         (void)hami_region_sweep(view);
         HAMI_TELL(awake, view);
-        uint64_t in_the_way = attempt(view, of);
-        if (in_the_way == 0 || in_the_way == before) {
-            return in_the_way == 0;
+        uint64_t sum = attempt(view, of);
+        if (sum == 0 || sum == before) {
+            return sum == 0;
         }
-        before = in_the_way;
+        before = sum;
     }
     return false;
 }
 
+/*
+ * One thread in the container retries at a time. Otherwise two requests that each fit alone could both add their pages,
+ * see too large a sum and subtract them, again and again. A request that does not get the lock is tried once.
+ */
 bool hami_charge_retry(struct hami_region_view *view, hami_attempt *attempt, void *of) {
     HAMI_UNCANCELLED;
     HAMI_TELL(memory_short);
@@ -88,38 +95,26 @@ bool hami_charge_retry(struct hami_region_view *view, hami_attempt *attempt, voi
     if (hami_state_known_limits()->denied != HAMI_REASON_NONE) {
         return false;
     }
-    int64_t until = charge_now_ns() + RETRY_MS * INT64_C(1000000);
+    int64_t until_ns = charge_now_ns() + RETRY_MS * INT64_C(1000000);
     bool locked = hami_region_lock(view, &retrying, HAMI_LOCK_RETRY, RETRY_MS);
-    bool fits = charge_retry_locked(view, attempt, of, locked ? until : 0);
+    bool fits = charge_retry_until(view, attempt, of, locked ? until_ns : 0);
     if (locked) {
         hami_region_unlock(view, &retrying, HAMI_LOCK_RETRY);
     }
     return fits;
 }
 
-bool hami_charge_attempt(struct hami_region_view *view, int device, uint64_t bytes, hami_attempt *attempt, void *of) {
-    bool fits = attempt(view, of) == 0 || hami_charge_retry(view, attempt, of);
-    if (!fits) {
-        charge_refused(device, bytes);
-    }
-    return fits;
-}
+/* ---- reserving ---- */
 
-/* Pages to be added to what this process holds of a counter. */
+/* A request to add pages to what this process holds of a counter. */
 struct request {
     unsigned counter;
     uint64_t pages;
     enum hami_column column;
 };
 
-static uint64_t charge_limit_of(unsigned counter) {
-    const struct hami_limits *limits = hami_state_known_limits();
-    return counter < HAMI_DEVICES ? hami_charge_limit(limits, (int)counter)
-                                  : limits->devices[counter - HAMI_DEVICES].host_bytes >> HAMI_PAGE_SHIFT;
-}
-
 HAMI_HOT static bool charge_try(struct hami_region_view *view, const struct request *r) {
-    return hami_region_charge(view, r->counter, r->pages, charge_limit_of(r->counter), r->column);
+    return hami_region_charge(view, r->counter, r->pages, hami_charge_limit(r->counter), r->column);
 }
 
 static uint64_t charge_attempt(struct hami_region_view *view, void *of) {
@@ -127,14 +122,13 @@ static uint64_t charge_attempt(struct hami_region_view *view, void *of) {
     return charge_try(view, r) ? 0 : hami_ledger_sum(view->region, r->counter) + r->pages;
 }
 
-/* Charges under the limit in force. */
 HAMI_HOT static bool charge_take_pages(struct hami_region_view *view, int counter, uint64_t pages,
                                        enum hami_column column) {
     struct request r = {(unsigned)counter, pages, column};
     return HAMI_LIKELY(charge_try(view, &r)) || hami_charge_retry(view, charge_attempt, &r);
 }
 
-/* Refuses in enforce mode and says why; in observe mode lets the call go uncounted. */
+/* The limits or the region cannot be used. Refuses in enforce mode; in observe mode lets the call go uncounted. */
 HAMI_COLD static bool charge_cannot_count(const struct hami_limits *limits, enum hami_reason reason, uint64_t bytes) {
     struct hami_region_view *view = hami_state_region(NULL);
     if (view != NULL) {
@@ -143,8 +137,8 @@ HAMI_COLD static bool charge_cannot_count(const struct hami_limits *limits, enum
     return limits->mode == HAMI_MODE_OBSERVE;
 }
 
-HAMI_HOT static bool charge_take(CUdevice device, uint64_t bytes, enum hami_column column, bool or_host,
-                                 struct hami_charge *charge) {
+HAMI_HOT bool hami_charge_take_or_host(CUdevice device, uint64_t bytes, enum hami_column column, bool or_host,
+                                       struct hami_charge *charge) {
     const struct hami_limits *limits = hami_state_limits();
     enum hami_reason why = HAMI_REASON_NONE;
     *charge = (struct hami_charge){-1, 0};
@@ -158,8 +152,8 @@ HAMI_HOT static bool charge_take(CUdevice device, uint64_t bytes, enum hami_colu
         return charge_cannot_count(limits, limits->denied, bytes);
     }
     int index = hami_device_of_cuda(limits, device);
-    if (index == -2) {
-        return true; /* the driver's answer says so */
+    if (index == HAMI_DEVICE_MISSING) {
+        return true; /* the driver will refuse the call */
     }
     if (index < 0 || (uint32_t)index >= limits->device_count) {
         return charge_cannot_count(limits, HAMI_REASON_UNKNOWN_DEVICE, bytes);
@@ -170,7 +164,7 @@ HAMI_HOT static bool charge_take(CUdevice device, uint64_t bytes, enum hami_colu
     }
     if (!charge_take_pages(view, index, charge_pages_of(bytes), column)) {
         if (!or_host || limits->devices[index].host_bytes == 0) {
-            charge_refused(index, bytes);
+            hami_region_refused(view, HAMI_REASON_OVER_LIMIT, (unsigned)index, bytes);
         }
         return false;
     }
@@ -179,11 +173,7 @@ HAMI_HOT static bool charge_take(CUdevice device, uint64_t bytes, enum hami_colu
 }
 
 HAMI_HOT bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, struct hami_charge *charge) {
-    return charge_take(device, bytes, column, false, charge);
-}
-
-HAMI_HOT bool hami_charge_take_data(CUdevice device, uint64_t bytes, bool or_host, struct hami_charge *charge) {
-    return charge_take(device, bytes, HAMI_COLUMN_DATA, or_host, charge);
+    return hami_charge_take_or_host(device, bytes, column, false, charge);
 }
 
 HAMI_HOT int hami_charge_counted(CUdevice device) {
@@ -193,7 +183,7 @@ HAMI_HOT int hami_charge_counted(CUdevice device) {
     return index >= 0 && (uint32_t)index < limits->device_count ? index : -1;
 }
 
-/* Whether a device can access managed memory that stays in the host. */
+/* True if the device can access managed memory that stays in the host. */
 static bool charge_reaches_host(CUdevice device) {
     int can = 0;
     CUresult status = hami_call_cuDeviceGetAttribute(&can, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device);
@@ -201,53 +191,54 @@ static bool charge_reaches_host(CUdevice device) {
 }
 
 bool hami_charge_take_host(CUdevice device, uint64_t bytes, struct hami_charge *charge) {
+    enum { HOST_STEP = 64 << 10 }; /* the largest page size of Linux hosts (aarch64) */
     const struct hami_limits *limits = hami_state_known_limits();
     int index = limits->mode == HAMI_MODE_ENFORCE ? hami_charge_counted(device) : -1;
     struct hami_region_view *view = index < 0 ? NULL : hami_state_region(NULL);
     if (view == NULL || limits->devices[index].host_bytes == 0) {
-        return false; /* the refusal is counted already */
+        return false; /* if the limit refused the request, hami_charge_take_or_host has counted that */
     }
-    uint64_t taken = bytes > UINT64_MAX - HAMI_HOST_STEP ? UINT64_MAX : (bytes + HAMI_HOST_STEP - 1) & -HAMI_HOST_STEP;
-    if (!charge_reaches_host(device) ||
-        !charge_take_pages(view, index + HAMI_DEVICES, charge_pages_of(taken), HAMI_COLUMN_DATA)) {
-        charge_refused(index, bytes);
+    uint64_t pages = charge_pages_of(hami_rounded(bytes, HOST_STEP));
+    if (!charge_reaches_host(device) || !charge_take_pages(view, index + HAMI_DEVICES, pages, HAMI_COLUMN_DATA)) {
+        hami_region_refused(view, HAMI_REASON_OVER_LIMIT, (unsigned)index, bytes);
         return false;
     }
-    *charge = (struct hami_charge){index + HAMI_DEVICES, charge_pages_of(taken)};
+    *charge = (struct hami_charge){index + HAMI_DEVICES, pages};
     return true;
 }
 
+/* ---- changing a charge ---- */
+
 bool hami_charge_within(const struct hami_charge *charge) {
-    struct hami_region_view *view = charge->device < 0 ? NULL : hami_state_region(NULL);
-    uint64_t limit = view == NULL ? 0 : hami_charge_limit(hami_state_limits(), charge->device);
-    return view == NULL || hami_ledger_sum(view->region, (unsigned)charge->device) <= limit;
+    const struct hami_region_view *view = charge_region(charge);
+    (void)hami_state_limits(); /* reads the limits again if their file has changed */
+    return view == NULL ||
+           hami_ledger_sum(view->region, (unsigned)charge->device) <= hami_charge_limit((unsigned)charge->device);
 }
 
 bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes) {
-    struct hami_region_view *view = hami_state_region(NULL);
+    struct hami_region_view *view = charge_region(charge);
+    uint64_t pages = charge_pages_of(bytes);
     if (charge->device < 0) {
         return true;
     }
-    bool fits = view != NULL &&
-                (bytes == 0 ? hami_charge_within(charge)
-                            : charge_take_pages(view, charge->device, charge_pages_of(bytes), HAMI_COLUMN_DATA));
-    if (!fits) {
-        charge_refused(charge->device, bytes);
-        return false;
+    bool fits = view != NULL && (bytes == 0 ? hami_charge_within(charge)
+                                            : charge_take_pages(view, charge->device, pages, HAMI_COLUMN_DATA));
+    if (fits) {
+        charge->pages += pages;
+    } else if (view != NULL) {
+        hami_region_refused(view, HAMI_REASON_OVER_LIMIT, (unsigned)charge->device, bytes);
     }
-    charge->pages += charge_pages_of(bytes);
-    return true;
+    return fits;
 }
 
 bool hami_charge_try(struct hami_charge *charge, uint64_t bytes) {
-    struct hami_region_view *view = charge->device < 0 ? NULL : hami_state_region(NULL);
-    uint64_t pages = charge_pages_of(bytes);
-    if (view == NULL || !hami_region_charge(view, (unsigned)charge->device, pages,
-                                            hami_charge_limit(hami_state_limits(), charge->device), HAMI_COLUMN_DATA)) {
-        return false;
-    }
-    charge->pages += pages;
-    return true;
+    struct hami_region_view *view = charge_region(charge);
+    const struct request r = {(unsigned)charge->device, charge_pages_of(bytes), HAMI_COLUMN_DATA};
+    (void)hami_state_limits(); /* reads the limits again if their file has changed */
+    bool fits = view != NULL && charge_try(view, &r);
+    charge->pages += fits ? r.pages : 0;
+    return fits;
 }
 
 void hami_charge_found(CUdevice device, enum hami_column column, struct hami_charge *charge, uint64_t pages) {
@@ -268,7 +259,7 @@ bool hami_charge_resize(CUdevice device, enum hami_column column, struct hami_ch
     if (!hami_charge_take(device, (pages - charge->pages) << HAMI_PAGE_SHIFT, column, &more)) {
         return false;
     }
-    if (more.device >= 0) { /* below 0: limits were turned off meanwhile, and the charge stays as it is */
+    if (more.device >= 0) { /* negative: limits were turned off meanwhile, and the charge stays as it is */
         *charge = (struct hami_charge){more.device, pages};
     }
     return true;
@@ -283,7 +274,7 @@ HAMI_HOT void hami_charge_lower(struct hami_charge *charge, enum hami_column col
 }
 
 HAMI_HOT void hami_charge_give_back(const struct hami_charge *charge, enum hami_column column) {
-    struct hami_region_view *view = charge->device < 0 ? NULL : hami_state_region(NULL);
+    struct hami_region_view *view = charge_region(charge);
     if (view != NULL) {
         hami_region_release(view, (unsigned)charge->device, charge->pages, column);
     }

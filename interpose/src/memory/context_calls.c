@@ -1,7 +1,7 @@
 /*
- * Policies of contexts: making and ending them. The first context of this process on a device is charged its reserve;
- * the reserve goes back with the last. Each policy holds the lock of the device while the driver works, so a thread
- * must not be cancelled meanwhile (HAMI_UNCANCELLED).
+ * Policies that make and end contexts. The first context of this process on a device charges the reserve
+ * (context_reserve.h), and the end of the last gives it back. Each policy holds the device's lock while the driver
+ * works. A thread that was cancelled then would never unlock it, so the policies disable cancellation.
  */
 #include "memory/around.h"
 
@@ -18,8 +18,7 @@ static struct hami_map greens; /* green context → number of its device + 1 */
 
 /* ---- making ---- */
 
-/* Locks the device and reserves. */
-static bool making_begin(struct hami_making *m, CUdevice device, bool primary) {
+bool hami_making_begin(struct hami_making *m, CUdevice device, bool primary) {
     memset(m, 0, sizeof *m);
     m->cancellable = hami_cancel_disable();
     if (device < 0 || device >= HAMI_CONTEXT_DEVICES || hami_state_limits()->mode == HAMI_MODE_OFF) {
@@ -31,42 +30,18 @@ static bool making_begin(struct hami_making *m, CUdevice device, bool primary) {
     m->on = hami_context_device_lock(device);
     m->first = m->on->contexts == 0;
     if (m->first && !hami_reserve_take(&m->reserve, &m->on->reserve)) {
-        hami_context_device_unlock(m->on);
+        hami_spin_unlock(&m->on->busy);
         hami_cancel_restore(&m->cancellable);
         return false;
     }
     return true;
 }
 
-bool hami_making_begin(struct hami_making *m, CUdevice device) {
-    return making_begin(m, device, false);
-}
-
-/* Afterwards, whatever has come of it. */
-static CUresult making_over(const struct hami_making *m, CUresult status) {
-    if (m->on != NULL) {
-        hami_context_device_unlock(m->on);
-    }
-    hami_cancel_restore(&m->cancellable);
-    return status;
-}
-
-static CUresult making_cancel(const struct hami_making *m, CUresult status) {
-    if (m->on != NULL && m->first) {
-        hami_reserve_give_back(&m->on->reserve);
-    }
-    return making_over(m, status);
-}
-
 /*
- * False: it does not fit, or there is none. The caller must end the context and then cancel: the context has its
- * reserve until it has ended.
+ * Enters a context that the driver has made and charges the reserve that was measured. False: the reserve does not fit,
+ * or `handle` is NULL. Then the caller ends the context before it gives the reserve back.
  */
 static bool making_keep(struct hami_making *m, CUcontext handle) {
-    (void)atomic_fetch_add(&hami_contexts_made, 1);
-    if (m->on == NULL) {
-        return true;
-    }
     if (handle == NULL || !hami_reserve_charge_measured(&m->reserve, &m->on->reserve)) {
         return false;
     }
@@ -76,51 +51,51 @@ static bool making_keep(struct hami_making *m, CUcontext handle) {
     return true;
 }
 
-/* The driver took one more reference to a primary context that is there: nothing more is taken. */
-static bool making_was_there(const struct hami_making *m) {
-    return m->primary && m->on->primary != NULL;
+static void making_undo(const struct hami_making *m, CUcontext handle) {
+    if (m->green != NULL) {
+        (void)hami_call_cuGreenCtxDestroy(m->green);
+    } else if (m->primary) {
+        (void)hami_call_cuDevicePrimaryCtxRelease_v2(m->device);
+    } else {
+        (void)hami_call_cuCtxDestroy_v2(handle);
+    }
 }
 
+/* If the primary context existed before, the driver has only added a reference to it, which takes no memory. */
 CUresult hami_making_end(struct hami_making *m, CUresult status, const CUcontext *context) {
-    if (status != CUDA_SUCCESS) {
-        return making_cancel(m, status);
+    bool was_there = m->primary && m->on->primary != NULL;
+    (void)atomic_fetch_add(&hami_contexts_made, status == CUDA_SUCCESS && !was_there);
+    if (m->on != NULL) {
+        if (status == CUDA_SUCCESS && !was_there && !making_keep(m, *context)) {
+            making_undo(m, *context);
+            status = CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        if (status != CUDA_SUCCESS && m->first) {
+            hami_reserve_give_back(&m->on->reserve);
+        }
+        hami_spin_unlock(&m->on->busy);
     }
-    if (making_keep(m, *context)) {
-        return making_over(m, CUDA_SUCCESS);
-    }
-    (void)(m->primary ? hami_call_cuDevicePrimaryCtxRelease_v2(m->device) : hami_call_cuCtxDestroy_v2(*context));
-    return making_cancel(m, CUDA_ERROR_OUT_OF_MEMORY);
-}
-
-int32_t hami_primary_retain(enum hami_hook hook, CUcontext *context, int32_t device) {
-    struct hami_making m;
-    if (context == NULL) {
-        return hami_call_primary_retain(hook, context, device);
-    }
-    if (!making_begin(&m, device, true)) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    CUresult status = hami_call_primary_retain(hook, context, device);
-    return making_was_there(&m) ? making_over(&m, status) : hami_making_end(&m, status, context);
+    hami_cancel_restore(&m->cancellable);
+    return status;
 }
 
 /* ---- ends ---- */
 
-/* The reserve goes with the last context of the device. */
+/* A context of a locked device has ended. If it was the last one, gives the reserve back. */
 static void reserve_leave(struct hami_context_device *on) {
     if (on->contexts > 0 && --on->contexts == 0) {
         hami_reserve_give_back(&on->reserve);
     }
 }
 
-/* Locks the device of a context that is about to end, and finds its id. NULL: it is not known. */
+/* Finds the id of a context that is about to end, and locks its device. NULL: the context is not in the table. */
 static struct hami_context_device *end_begin(CUcontext context, unsigned *id) {
     while ((*id = hami_context_id(context)) != HAMI_CONTEXT_UNKNOWN) {
         struct hami_context_device *on = hami_context_device_lock(atomic_load(&hami_contexts[*id].device));
         if (hami_context_end_begin(*id, context, on)) {
             return on;
         }
-        hami_context_device_unlock(on);
+        hami_spin_unlock(&on->busy);
     }
     return NULL;
 }
@@ -142,7 +117,7 @@ static CUresult end_created(CUresult (*driver)(CUcontext), CUcontext context) {
         }
     }
     hami_context_end_over(id, status == CUDA_SUCCESS);
-    hami_context_device_unlock(on);
+    hami_spin_unlock(&on->busy);
     return status;
 }
 
@@ -161,7 +136,7 @@ int32_t hami_ctx_attach(enum hami_hook hook, CUcontext *context, uint32_t flags)
 
 int32_t hami_ctx_detach(enum hami_hook hook, CUcontext context) {
     unsigned id = hami_context_id(context);
-    unsigned references = atomic_load(&hami_contexts[id].references); /* 0 of one that is not known */
+    unsigned references = atomic_load(&hami_contexts[id].references); /* 0 if the context is not in the table */
     while (references > 1) {
         if (atomic_compare_exchange_weak(&hami_contexts[id].references, &references, references - 1)) {
             CUresult status = hami_call_ctx_detach(hook, context);
@@ -176,14 +151,14 @@ int32_t hami_ctx_detach(enum hami_hook hook, CUcontext context) {
 
 /* ---- ends of primary contexts ---- */
 
-/* Whether an entry is the primary context of a locked device or a view of it, which ends with it. */
+/* Whether an entry ends with the primary context of a locked device: the context itself, or a view of it. */
 static bool primary_has(unsigned id, const struct hami_context_device *on) {
     return on->primary != NULL && atomic_load(&hami_contexts[id].handle) != NULL &&
            atomic_load(&hami_contexts[id].references) == 0 &&
            &hami_context_devices[atomic_load(&hami_contexts[id].device)] == on;
 }
 
-/* The driver is about to take a reference away, which may be the last. */
+/* Marks the primary context and its views as ending: the driver may be about to take the last reference away. */
 static void primary_end_begin(const struct hami_context_device *on) {
     CUcontext primary = atomic_load(&on->primary);
     if (primary != NULL && hami_context_id(primary) == HAMI_CONTEXT_UNKNOWN) {
@@ -204,7 +179,7 @@ static bool primary_is_active(CUdevice device) {
 
 static void primary_end_over(struct hami_context_device *on, CUdevice device) {
     bool gone = on->primary != NULL && !primary_is_active(device);
-    if (gone) { /* views may have been met since */
+    if (gone) { /* marks views that threads have entered since */
         primary_end_begin(on);
     }
     for (unsigned i = 1; i < HAMI_CONTEXTS; i++) {
@@ -232,17 +207,18 @@ int32_t hami_primary_release(enum hami_hook hook, int32_t device) {
     primary_end_begin(on);
     CUresult status = hami_call_primary_release(hook, device);
     primary_end_over(on, device);
-    hami_context_device_unlock(on);
+    hami_spin_unlock(&on->busy);
     return status;
 }
 
-int32_t hami_primary_reset(enum hami_hook hook, int32_t device) {
-    return hami_primary_release(hook, device);
-}
+/* ---- green contexts ---- */
 
-/* ---- green contexts: each holds the primary context, with its reserve, and its memory lies there ---- */
+/*
+ * A green context holds a reference to its device's primary context. Its memory belongs to the primary context, and the
+ * primary context's reserve covers it.
+ */
 
-/* The primary context, which is there: a reference taken and given back at once. */
+/* The handle of a device's existing primary context. The driver tells it only to a caller that retains the context. */
 static CUcontext green_primary(CUdevice device) {
     CUcontext primary = NULL;
     if (hami_call_cuDevicePrimaryCtxRetain(&primary, device) == CUDA_SUCCESS) {
@@ -251,14 +227,14 @@ static CUcontext green_primary(CUdevice device) {
     return primary;
 }
 
-/* The driver does not tell the device of a green context. `device_and_one` 0: we do not know it either. */
+/* Remembers the device of a green context, since the driver does not tell it. `device_and_one` 0: it is not known. */
 static void green_note(const void *green, uint64_t device_and_one) {
     if (green != NULL && device_and_one != 0) {
         (void)hami_map_put(&greens, hami_map_key(green), device_and_one);
     }
 }
 
-/* Id of the view that stands for a green context, if any thread has had it. */
+/* The id of a green context's view, or HAMI_CONTEXT_UNKNOWN if the green context was never current in a thread. */
 static unsigned green_view(void *green) {
     CUcontext handle = NULL;
     bool any = false;
@@ -269,34 +245,23 @@ static unsigned green_view(void *green) {
     return told ? hami_context_id(handle) : HAMI_CONTEXT_UNKNOWN;
 }
 
-int32_t hami_green_create(enum hami_hook hook, void **green, void *resources, int32_t device, uint32_t flags) {
-    struct hami_making m;
-    if (green == NULL) {
-        return hami_call_green_create(hook, green, resources, device, flags);
-    }
-    if (!making_begin(&m, device, true)) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    CUresult status = hami_call_green_create(hook, green, resources, device, flags);
+CUresult hami_green_made(struct hami_making *m, CUresult status, void *const *green) {
+    CUcontext primary = NULL;
+    bool counted = status == CUDA_SUCCESS && m->on != NULL;
     (void)atomic_fetch_add(&hami_contexts_made, 2);
-    if (status == CUDA_SUCCESS && m.on != NULL) {
-        green_note(*green, (uint64_t)device + 1);
+    if (counted) {
+        m->green = *green;
+        primary = green_primary(m->device);
+        green_note(m->green, (uint64_t)m->device + 1);
     }
-    if (making_was_there(&m)) {
-        return making_over(&m, status);
+    status = hami_making_end(m, status, &primary);
+    if (counted && status != CUDA_SUCCESS) {
+        (void)hami_map_take(&greens, hami_map_key(m->green));
     }
-    if (status != CUDA_SUCCESS) {
-        return making_cancel(&m, status);
-    }
-    if (making_keep(&m, green_primary(device))) {
-        return making_over(&m, CUDA_SUCCESS);
-    }
-    (void)hami_map_take(&greens, hami_map_key(*green));
-    (void)hami_call_cuGreenCtxDestroy(*green);
-    return making_cancel(&m, CUDA_ERROR_OUT_OF_MEMORY);
+    return status;
 }
 
-/* Where the device is not known, every primary context is looked at, to see which of them has ended. */
+/* If the green context's device is not known, any primary context may end: the policy checks those of all devices. */
 int32_t hami_green_destroy(enum hami_hook hook, void *green) {
     uint64_t on = green == NULL ? 0 : hami_map_take(&greens, hami_map_key(green));
     unsigned view = green == NULL ? HAMI_CONTEXT_UNKNOWN : green_view(green);
@@ -318,7 +283,7 @@ int32_t hami_green_destroy(enum hami_hook hook, void *green) {
     for (CUdevice device = 0; device < HAMI_CONTEXT_DEVICES; device++) {
         if (locked[device]) {
             primary_end_over(&hami_context_devices[device], device);
-            hami_context_device_unlock(&hami_context_devices[device]);
+            hami_spin_unlock(&hami_context_devices[device].busy);
         }
     }
     return status;

@@ -1,8 +1,9 @@
 /*
- * What the limits of contexts (cuCtxSetLimit) take of the device. What a limit takes when a context starts is part of
- * the context's reserve. When a limit is raised, the room above that is reserved at once: a driver may wait for the
- * first kernel that needs it, which must then find it. No driver publishes figures. A stack is reserved for every
- * thread that the device can hold; heap and print buffer as they are; the rest as the two constants say.
+ * Charges for the limits of contexts: cuCtxSetLimit makes the driver take device memory for stacks, heap and buffers of
+ * kernels. The context's reserve covers what they take when the context starts. When a program raises a limit, the
+ * policy charges the difference at once, although the driver may take the memory only with the first kernel that needs
+ * it. The driver does not tell how much it takes. A stack counts for every thread that the device can hold at once;
+ * heap and print buffer count as their size; the two constants below give the rest.
  */
 #include "ledger/state.h"
 #include "memory/charge.h"
@@ -14,24 +15,26 @@
 
 #include <string.h>
 
-/* State of each thread for one level of synchronisation in the device runtime: CUDA's programming guide tells up to
- * 150 MB on 15 and 860 MB on 84 multiprocessors. Largest parameters of one pending launch. */
-enum { THREAD_STATE_BYTES = 5 << 10, LAUNCH_PARAMETERS_BYTES = 4 << 10 };
+enum {
+    THREAD_STATE_BYTES = 5 << 10, /* per thread and level of CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH. CUDA's programming guide:
+                                     up to 150 MB with 15 multiprocessors, 860 MB with 84 */
+    LAUNCH_PARAMETERS_BYTES = 4 << 10 /* per pending launch: the most that a kernel's parameters take */
+};
 
-/* What one limit of a context took at first, and what is charged for what it takes beyond that. */
+/* One limit of a context: what it took when the context started, and the charge for what it takes beyond that. */
 struct limit_charge {
     bool known;
     uint64_t initial_pages;
     struct hami_charge charge;
 };
 
-/* By context id; entry 0 is of all contexts that cannot be told apart. */
+/* By context id. Entry 0, HAMI_CONTEXT_UNKNOWN, stands for all contexts that have no place in the table. */
 static struct context_limits {
     atomic_flag busy; /* held while the driver changes a limit, which may wait for work to end */
     struct limit_charge charges[HAMI_CONTEXT_LIMITS];
 } contexts[HAMI_CONTEXTS];
 
-/* Threads that a device holds at once, or 0. */
+/* How many threads a device holds at once; 0: the driver does not tell. */
 static uint64_t limit_resident_threads(CUdevice device) {
     int multiprocessors = 0, threads = 0;
     bool known = hami_call_cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device) ==
@@ -41,9 +44,9 @@ static uint64_t limit_resident_threads(CUdevice device) {
     return known && multiprocessors > 0 && threads > 0 ? (uint64_t)multiprocessors * (uint64_t)threads : 0;
 }
 
-/* Pages that a limit of this value takes; beyond all limits if that overflows. */
+/* Pages that a limit of this value takes. On overflow returns more than any memory limit admits. */
 static uint64_t limit_pages(int32_t limit, uint64_t value, CUdevice device) {
-    uint64_t unit = 1; /* heap and print buffer: already bytes */
+    uint64_t unit = 1; /* heap and print buffer: the value is in bytes */
     if (limit == CU_LIMIT_STACK_SIZE) {
         unit = limit_resident_threads(device);
     } else if (limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH) {
@@ -58,7 +61,7 @@ static uint64_t limit_pages_beyond(const struct limit_charge *of, int32_t limit,
     return hami_excess(limit_pages(limit, value, device), of->initial_pages);
 }
 
-/* What the driver has set, which it may have rounded. UINT64_MAX: it does not tell. */
+/* The limit in force, which the driver may have rounded. UINT64_MAX: the driver does not tell. */
 static uint64_t limit_now(int32_t limit) {
     size_t value = 0;
     return hami_call_cuCtxGetLimit(&value, limit) == CUDA_SUCCESS ? value : UINT64_MAX;
@@ -100,7 +103,7 @@ int32_t hami_ctx_set_limit(enum hami_hook hook, int32_t limit, uint64_t value) {
     struct context_limits *in = &contexts[context.id];
     hami_spin_lock_asleep(&in->busy);
     if (context.id == HAMI_CONTEXT_UNKNOWN) {
-        in->charges[limit].known = false; /* was another context's; what that took stays charged for good */
+        in->charges[limit].known = false; /* the charge may be another context's, and is then never given back */
     }
     CUresult status = limit_set(hook, limit, value, context.device, &in->charges[limit]);
     hami_spin_unlock(&in->busy);
@@ -120,5 +123,5 @@ void hami_context_limits_gone(unsigned context) {
 }
 
 void hami_context_limits_after_fork(void) {
-    memset(contexts, 0, sizeof contexts); /* no bits set is a clear flag */
+    memset(contexts, 0, sizeof contexts); /* an atomic_flag of zeros is clear */
 }

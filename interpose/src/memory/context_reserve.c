@@ -1,4 +1,4 @@
-/* The measured reserve of a device's first context; see context_reserve.h. */
+/* Measures what the first context of a process takes (context_reserve.h). */
 #include "memory/context_reserve.h"
 
 #include "doors/calls.h"
@@ -12,12 +12,12 @@
 
 #define RESERVE_MAX_BYTES (UINT64_C(8) << 30)
 #define GUESS_MAX_BYTES (UINT64_C(1) << 30)
-#define GUESS_MIN_BYTES (UINT64_C(128) << 20)   /* no context takes much less: memory was given back meanwhile */
-#define GUESS_BLIND_BYTES (UINT64_C(512) << 20) /* where NVML tells nothing: what the largest cards take */
+#define GUESS_MIN_BYTES (UINT64_C(128) << 20)   /* a lower figure shows that others gave memory back */
+#define GUESS_BLIND_BYTES (UINT64_C(512) << 20) /* if NVML tells nothing: what a context takes on the largest cards */
 
 /* ---- what NVML says ---- */
 
-/* A MIG device has its card's place on the bus, and a container may lack the rights to the card's own figures. */
+/* Looks a MIG device up by UUID: its bus id is the whole card's, whose figures may be closed to the container. */
 static nvmlDevice reserve_nvml_device(CUdevice device) {
     char bus[32];
     nvmlDevice handle = NULL;
@@ -32,7 +32,7 @@ static nvmlDevice reserve_nvml_device(CUdevice device) {
     return found ? handle : NULL;
 }
 
-/* Bytes that the container is charged for on a device, contexts left out. May wrap: anything may be in the file. */
+/* The container's charges in bytes, without contexts. The sum may wrap: any process can write to the region. */
 static uint64_t reserve_charged_otherwise(CUdevice device) {
     struct hami_region_view *view = hami_state_region(NULL);
     int index = view == NULL ? -1 : hami_device_of_cuda(hami_state_known_limits(), device);
@@ -46,8 +46,7 @@ static uint64_t reserve_charged_otherwise(CUdevice device) {
     return bytes;
 }
 
-/* Memory that other threads are just taking or giving back makes the figure smaller: the largest of several is nearest.
- */
+/* Takes the largest of three figures: one is too low while an allocation is charged and not yet on the device. */
 static void sample_uncharged(CUdevice device, nvmlDevice handle, struct hami_reserve_sample *s) {
     enum { LOOKS = 3 };
     struct nvml_memory memory;
@@ -86,11 +85,12 @@ static bool sample_lists(const struct hami_reserve_sample *s, uint32_t pid) {
 /* ---- the measurement ---- */
 
 /*
- * The reserve in bytes, from NVML before and after. This process's own figure is sure, where NVML shows it by its pid.
- * NVML may speak of the host's pids: a number that was listed before our first context is another process. Then this
- * process is one of the newcomers in the list; others may have begun at the same time, so the least figure is nearest.
- * Where there are no newcomers, the reserve is the growth of the device's use less what the container took otherwise;
- * that also holds what other containers took and gave back. 0: NVML tells nothing.
+ * The reserve in bytes, from NVML's samples before and after the context was made. 0: they show nothing new.
+ *
+ * If NVML newly lists our pid, that figure is sure. NVML may list pids of the host's namespace, so a pid equal to ours
+ * that was listed before is another process's. Without our pid, this process is one of those newly listed; the least
+ * of their figures is nearest. If no process is newly listed, the guess is the growth of `uncharged`, which includes
+ * what other containers took and gave back meanwhile.
  */
 static uint64_t reserve_measured(const struct hami_reserve_sample *before, const struct hami_reserve_sample *after,
                                  bool *sure) {
@@ -117,7 +117,7 @@ static uint64_t reserve_measured(const struct hami_reserve_sample *before, const
                                      : GUESS_MAX_BYTES;
 }
 
-/* Keeps a measurement in the region. Returns the pages that a first context counts as from now on. */
+/* Stores a measurement in the region, if it is better than the stored one. Returns the reserve in force, in pages. */
 static uint64_t reserve_agree(struct hami_device *device, uint64_t bytes, bool sure) {
     uint64_t pages = bytes >> HAMI_PAGE_SHIFT, known = atomic_load(&device->context_pages);
     if (sure) {
@@ -129,7 +129,7 @@ static uint64_t reserve_agree(struct hami_device *device, uint64_t bytes, bool s
         uint64_t guess = pages != 0 ? pages : GUESS_BLIND_BYTES >> HAMI_PAGE_SHIFT;
         atomic_store(&device->context_guessed, 1);
         known = atomic_compare_exchange_strong(&device->context_pages, &known, guess) ? guess : known;
-    } /* what another process has found meanwhile is as good, and may be sure */
+    } /* if another process has stored a figure meanwhile, that figure stays: it may be sure */
     return known;
 }
 
@@ -148,7 +148,7 @@ void hami_reserve_prepare(struct hami_reserve *r, CUdevice device) {
     r->device = device;
     r->counted = index < 0 ? NULL : &view->region->block.devices[index];
     if (reserve_is_unsure(r->counted, reserve_known(r->counted))) {
-        hami_nvml_load();
+        hami_driver_load(HAMI_NVML);
     }
 }
 

@@ -1,4 +1,4 @@
-/* The table of contexts; see contexts.h. Lookups take no lock; changes hold `entering`. */
+/* The table of contexts (contexts.h). Look-ups take no lock; changes hold the lock `entering`. */
 #include "memory/contexts.h"
 
 #include "doors/calls.h"
@@ -14,18 +14,14 @@ _Atomic unsigned hami_contexts_made;
 _Atomic unsigned hami_contexts_ending;
 
 static atomic_flag entering = ATOMIC_FLAG_INIT;
-static _Atomic unsigned epoch = 1; /* moves when a handle may have come to mean another context */
+static _Atomic unsigned epoch = 1; /* changes when a handle may have become another context's */
 
-static _Thread_local struct hami_context last; /* the context of this thread when it last asked the driver */
+static _Thread_local struct hami_context last; /* this thread's current context when it last asked the driver */
 static _Thread_local unsigned last_epoch;
 
 struct hami_context_device *hami_context_device_lock(CUdevice device) {
     hami_spin_lock_asleep(&hami_context_devices[device].busy);
     return &hami_context_devices[device];
-}
-
-void hami_context_device_unlock(struct hami_context_device *on) {
-    hami_spin_unlock(&on->busy);
 }
 
 unsigned hami_context_id(CUcontext handle) {
@@ -51,7 +47,10 @@ void hami_context_distrust(void) {
 
 /* ---- entering ---- */
 
-/* A thread's context that we were not told of is a view of the primary one. */
+/*
+ * Fills an entry. A context that was found current in a thread, and whose creation we did not see, is a view if its
+ * device has a primary context.
+ */
 static void context_note(unsigned id, CUdevice device, enum hami_context_origin origin) {
     bool met = origin == HAMI_CONTEXT_MET;
     unsigned primary = met ? hami_context_id(atomic_load(&hami_context_devices[device].primary)) : HAMI_CONTEXT_UNKNOWN;
@@ -60,14 +59,15 @@ static void context_note(unsigned id, CUdevice device, enum hami_context_origin 
     atomic_store(&hami_contexts[id].owner, primary != HAMI_CONTEXT_UNKNOWN ? primary : id);
 }
 
-/* A handle that the driver never gives out: it keeps the entry for the thread that is ending the context. */
+/* A handle that the driver never gives out. It keeps an entry in use while a thread is ending its context. */
 static CUcontext context_placeholder(unsigned id) {
     return (CUcontext)(void *)&hami_contexts[id];
 }
 
 /*
- * The driver reuses handles. If this handle now belongs to a context on another device, the entry is stale. If the
- * thread that ends the old context is still inside the driver, the entry stays its own under the placeholder.
+ * The driver reuses handles. If entry `id` is of another device and a thread is still ending that entry's context, the
+ * handle now belongs to a new context. Then the entry gets a placeholder as its handle, and the function returns
+ * HAMI_CONTEXT_UNKNOWN, so that the new context gets another entry. Otherwise it returns `id`.
  */
 static unsigned context_unless_stale(unsigned id, CUdevice device) {
     if (atomic_load(&hami_contexts[id].device) == device || !atomic_load(&hami_contexts[id].ending)) {
@@ -78,7 +78,7 @@ static unsigned context_unless_stale(unsigned id, CUdevice device) {
     return HAMI_CONTEXT_UNKNOWN;
 }
 
-/* Threads that meet a context at the same time enter it once, and a thread that finds it finds its device. */
+/* Adds a context to the table, or updates its entry; threads may do so at once. HAMI_CONTEXT_UNKNOWN: no room. */
 unsigned hami_context_enter(CUcontext handle, CUdevice device, enum hami_context_origin origin) {
     if (device < 0 || device >= HAMI_CONTEXT_DEVICES) {
         return HAMI_CONTEXT_UNKNOWN;
@@ -93,7 +93,7 @@ unsigned hami_context_enter(CUcontext handle, CUdevice device, enum hami_context
     if (id != HAMI_CONTEXT_UNKNOWN && !as_it_was) {
         context_note(id, device, origin);
         atomic_store(&hami_contexts[id].handle, handle);
-        (void)atomic_fetch_add(&epoch, known); /* threads may remember another context by that handle */
+        (void)atomic_fetch_add(&epoch, known); /* a thread may remember another context by this handle */
     }
     return id;
 }
@@ -106,7 +106,7 @@ bool hami_context_current(struct hami_context *context) {
     if (hami_call_cuCtxGetCurrent(&handle) != CUDA_SUCCESS || handle == NULL) {
         return false;
     }
-    unsigned now = atomic_load_explicit(&epoch, memory_order_acquire); /* before the entry is read */
+    unsigned now = atomic_load_explicit(&epoch, memory_order_acquire); /* read first, so that a later change is seen */
     if (last.handle != handle || last_epoch != now) {
         if (hami_call_cuCtxGetDevice(&device) != CUDA_SUCCESS) {
             return false;

@@ -1,9 +1,9 @@
 /*
- * The CUDA contexts of this process: a table of handles, devices and ids. Everything that takes memory asks for the
- * current context; context_calls.c makes and ends them, with their device locked.
+ * The CUDA contexts of this process: a table of handles, devices and ids. Policies that take memory ask for the current
+ * context. context_calls.c makes and ends contexts, with their device locked.
  *
- * A context id (1..255) names a context in records. The driver reuses handles, so a handle names a context only while
- * no other thread ends it; an id stays a context's until the end of it is complete.
+ * Records name a context by its id (1..255). The driver reuses the handle of a context as soon as the context has
+ * ended. The id is used again only after context_calls.c has given back all that belonged to the context.
  */
 #ifndef HAMI_CONTEXTS_H
 #define HAMI_CONTEXTS_H
@@ -16,36 +16,39 @@
 #include <stdbool.h>
 
 enum { HAMI_CONTEXTS = 256, HAMI_CONTEXT_DEVICES = 64 };
-enum { HAMI_CONTEXT_UNKNOWN = 0 }; /* id of contexts beyond those that the table holds */
+enum { HAMI_CONTEXT_UNKNOWN = 0 }; /* the id if there is no context, or no room for it in the table */
 
 struct hami_context {
     CUcontext handle;
     CUdevice device;
-    unsigned id; /* of a green context the primary one's, which what is made in it belongs to */
+    unsigned id; /* of the context that owns its memory: for a green context, the primary context */
 };
 
-/* The calling thread's current context. False when it has none. */
+/* The calling thread's current context. False: the thread has none. */
 HAMI_APART bool hami_context_current(struct hami_context *context);
 unsigned hami_context_current_id(void);
 
 /*
- * The current context, without a call of the driver where one device and one context were ever used. A thread without a
- * context may be given that one: the driver then refuses what the thread asks for.
+ * Does what hami_context_current does. If the limits name one device and this process has made one context, it returns
+ * the driver's last answer to this thread and does not ask again. If the thread has no current context any more, the
+ * driver refuses the request that follows.
  */
 bool hami_context_assumed(struct hami_context *context);
 
-/* Contexts since the process began; green ones count twice, since the primary one is then not the only one. */
+/* Contexts made since the process began. A green context adds at least 2: its primary context exists as well. */
 extern _Atomic unsigned hami_contexts_made;
 
-/* This process has made one context and no other, so that no thread can have another than that. */
+/* True if this process has made exactly one context. Then every thread that has a context has that one. */
 static inline bool hami_context_only_one(void) {
-    return atomic_load_explicit(&hami_contexts_made, memory_order_relaxed) == 1; /* no memory hangs on it */
+    return atomic_load_explicit(&hami_contexts_made, memory_order_relaxed) == 1; /* no other data depends on it */
 }
 
 /*
- * Contexts that end now. What the driver frees with a context it may give to other threads before we have dropped it.
- * An allocation that receives such an address drops the record there only if it is stale: another context's that ends.
- * In the same context the record stays: the call may fail, or take one of several references away.
+ * Number of contexts that threads are asking the driver to end. While the driver frees the memory of such a context, it
+ * may give an address in it to another thread, whose allocation then finds the old record at that address. The
+ * allocation drops the record only if it is stale: the record's context (`recorded`) is ending and is not the context
+ * of the allocation (`given`). Records of its own context stay even if that is marked as ending: the driver may refuse
+ * to end it, or may take away only one of several references to it.
  */
 extern _Atomic unsigned hami_contexts_ending;
 HAMI_COLD bool hami_context_is_stale(unsigned recorded, unsigned given);
@@ -54,48 +57,49 @@ static inline bool hami_contexts_are_ending(void) {
     return !HAMI_LIKELY(atomic_load_explicit(&hami_contexts_ending, memory_order_acquire) == 0);
 }
 
-/* ---- for context_calls.c ---- */
+/* ---- only for contexts.c and context_calls.c ---- */
 
 struct hami_context_entry {
     _Atomic(CUcontext) handle;
     _Atomic CUdevice device;
-    _Atomic unsigned references; /* of contexts that this process created; 0: primary, or a view of it */
-    _Atomic bool ending;         /* the driver is being asked to end it, with the device locked */
-    _Atomic unsigned owner;      /* id of the context that memory made here belongs to: of a view the primary one */
+    _Atomic unsigned references; /* by cuCtxCreate and cuCtxAttach; 0: it is a primary context, or a view of one */
+    _Atomic bool ending;         /* a thread is asking the driver to end it, and holds the device's lock */
+    _Atomic unsigned owner; /* id of the context that owns its memory: of a view the primary context, else itself */
 };
-extern struct hami_context_entry hami_contexts[HAMI_CONTEXTS]; /* entry 0 stays empty: HAMI_CONTEXT_UNKNOWN */
+extern struct hami_context_entry hami_contexts[HAMI_CONTEXTS]; /* by id; entry 0, HAMI_CONTEXT_UNKNOWN, is unused */
 
-/* What this process has on one CUDA device. */
+/* This process's contexts on one CUDA device. */
 struct hami_context_device {
     atomic_flag busy;
-    unsigned contexts;
-    _Atomic(CUcontext) primary;
-    struct hami_charge reserve; /* for all of its contexts there */
+    unsigned contexts;          /* their number; green contexts and views do not count */
+    _Atomic(CUcontext) primary; /* the primary context; NULL: this process has not retained it */
+    struct hami_charge reserve; /* one charge for all of them together (context_reserve.h) */
 };
 extern struct hami_context_device hami_context_devices[HAMI_CONTEXT_DEVICES];
 
-/* One thread at a time makes or ends contexts of a device; a context takes the driver some 100 ms. */
+/* Locks a device to make or end a context. Threads that wait sleep: the driver takes about 100 ms for a context. */
 struct hami_context_device *hami_context_device_lock(CUdevice device);
-void hami_context_device_unlock(struct hami_context_device *on);
 
-/* How we know of a context: the program made it; it is a primary one; or some thread had it. */
+/* How we know of a context: the program created it; it is a primary one; or we found it current in some thread. */
 enum hami_context_origin { HAMI_CONTEXT_MADE, HAMI_CONTEXT_PRIMARY, HAMI_CONTEXT_MET };
 unsigned hami_context_enter(CUcontext handle, CUdevice device, enum hami_context_origin origin);
 
 unsigned hami_context_id(CUcontext handle);
 
-/* A view shows the primary context by another handle, as green contexts do. */
+/* A view is another handle of the primary context, such as cuCtxFromGreenCtx returns. */
 bool hami_context_is_view(unsigned id);
 
 /*
- * Around the driver's call that may end a context of a locked device; forget comes in between if it has ended.
- * hami_context_end_begin is false if the handle is another context's already.
+ * A policy whose driver call may end a context locks the device, and calls hami_context_end_begin before the driver and
+ * hami_context_end_over after it. If the context has ended (`gone`), the policy first calls hami_context_forget, which
+ * gives back what belonged to the context. hami_context_end_begin marks nothing and returns false if
+ * `handle` no longer belongs to entry `id` on the locked device `on`.
  */
 bool hami_context_end_begin(unsigned id, CUcontext handle, const struct hami_context_device *on);
 void hami_context_forget(unsigned id);
 void hami_context_end_over(unsigned id, bool gone);
 
-/* Threads ask the driver again which context they have. */
+/* Makes every thread ask the driver anew which context it has. */
 void hami_context_distrust(void);
 
 void hami_contexts_after_fork(void);

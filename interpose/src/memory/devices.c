@@ -1,8 +1,8 @@
 /*
- * Asks the driver which device is which, and keeps the answers; devices.h has the rules.
+ * Asks the drivers which device is which, and keeps the answers (devices.h).
  *
- * An answer for limits that are replaced meanwhile must not be kept. So it is stored first, then the limits in force
- * are read again, and the answer is dropped if they are others (device_is_current).
+ * Another thread may replace the limits while this one asks. An answer for the old limits must not be kept, so it is
+ * stored first and removed if other limits are in force by then (device_is_current).
  */
 #include "memory/devices.h"
 
@@ -17,8 +17,9 @@ enum { NVML_HANDLES = 32 };
 _Atomic int8_t hami_device_answers[HAMI_CUDA_DEVICES];
 
 /*
- * NVML handles keep their device for the life of a process. Handle and answer are one word, so that no reader takes one
- * handle's answer for another's: handle << 8 | index + 2; 0 = empty. User addresses have at most 56 bits.
+ * Answers about NVML handles, which name the same device for the life of a process: handle << 8 | index + 2; 0: empty.
+ * Handle and answer share a word so that a reader cannot combine those of two handles. A handle is a user address,
+ * which has at most 56 bits.
  */
 static _Atomic uint64_t nvml_answers[NVML_HANDLES];
 
@@ -31,6 +32,7 @@ void hami_devices_forget(void) {
     }
 }
 
+/* True if `limits` are still in force. */
 static bool device_is_current(const struct hami_limits *limits) {
     return atomic_load(&hami_state_limits_now) == limits;
 }
@@ -50,7 +52,7 @@ static CUresult device_cuda_uuid(CUdevice device, char text[48]) {
     return CUDA_SUCCESS;
 }
 
-/* For limits from the environment. Without NVML, CUDA's own index has to do. */
+/* NVML's index of a CUDA device. Without NVML, CUDA's own index, which CUDA_VISIBLE_DEVICES may have changed. */
 static int device_nvml_index(CUdevice device, const char *uuid) {
     nvmlDevice handle = NULL;
     unsigned index = 0;
@@ -81,12 +83,13 @@ int hami_device_ask_cuda(const struct hami_limits *limits, CUdevice device) {
 
 /* ---- NVML handles ---- */
 
-/* NVML counts the MIG devices of each card from 0: the index of a MIG handle is not that of a card. */
+/* True if the handle is of a MIG device. Its index, which NVML counts from 0 on each card, is not the card's index. */
 static bool device_is_mig(nvmlDevice device) {
     unsigned mig = 0;
     return hami_call_nvmlDeviceIsMigDeviceHandle(device, &mig) == NVML_SUCCESS && mig != 0;
 }
 
+/* Index in the limits of an NVML handle, or HAMI_DEVICE_UNNAMED or HAMI_DEVICE_DIVIDED. */
 static int device_ask_nvml(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status) {
     if (limits->from_environment) {
         unsigned index = HAMI_DEVICES;
@@ -105,7 +108,7 @@ static int device_ask_nvml(const struct hami_limits *limits, nvmlDevice device, 
     return divided ? HAMI_DEVICE_DIVIDED : index;
 }
 
-/* Asks NVML, and keeps the answer at `place` if nothing is kept there. */
+/* Asks NVML, and keeps the answer at `place` if that is empty. */
 HAMI_COLD static int device_find_nvml(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status,
                                       _Atomic uint64_t *place) {
     int index = device_ask_nvml(limits, device, status);
@@ -127,6 +130,7 @@ int hami_device_of_nvml(const struct hami_limits *limits, nvmlDevice device, nvm
     return device_find_nvml(limits, device, status, place);
 }
 
+/* True if two NVML handles are of the same card. */
 static bool device_is_same(nvmlDevice one, nvmlDevice other) {
     char first[HAMI_UUID_BYTES], second[HAMI_UUID_BYTES];
     return hami_call_nvmlDeviceGetUUID(one, first, sizeof first) == NVML_SUCCESS &&

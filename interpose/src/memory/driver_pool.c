@@ -1,4 +1,4 @@
-/* Charging what the driver has reserved for a pool; see driver_pool.h. */
+/* Charges a pool for what the driver has reserved for it (driver_pool.h). */
 #include "memory/driver_pool.h"
 
 #include "memory/sizes.h"
@@ -34,7 +34,7 @@ bool hami_driver_pool_reconcile(struct hami_driver_pool *pool) {
         return told;
     }
     hami_charge_lower(&pool->charge, HAMI_COLUMN_DATA, pages);
-    if (pages > pool->charge.pages) { /* it has grown behind our back, which cannot be undone */
+    if (pages > pool->charge.pages) { /* the driver has made the pool grow, which cannot be undone */
         hami_charge_found(pool->device, HAMI_COLUMN_DATA, &pool->charge, pages - pool->charge.pages);
     }
     return told;
@@ -45,7 +45,7 @@ bool hami_driver_pool_trim(struct hami_driver_pool *pool) {
     return hami_driver_pool_reconcile(pool);
 }
 
-/* What the pool lacks for a request, and what it has grown by behind our back: by an import, by the driver. */
+/* Bytes that the pool lacks for a request, plus bytes by which it has grown and that are not charged yet. */
 static uint64_t pool_missing(struct hami_driver_pool *pool, const void *request) {
     uint64_t charged = pool->charge.pages << HAMI_PAGE_SHIFT, held = charged;
     (void)pool->kind->reserved(pool, &held);

@@ -1,7 +1,7 @@
-/* Policies of graphs that may take memory; see graph.h. */
+/* Reads what the nodes of graphs may take, and has the policies of executable graphs (graph.h). */
 #include "memory/graph.h"
 
-#include "memory/graph_pool.h"
+#include "memory/charge.h"
 #include "memory/map.h"
 #include "memory/sizes.h"
 #include "policies.h"
@@ -9,24 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one node takes or frees; or a graph whose nodes have yet to be read. */
+/* Memory that one node takes or frees; or, if `device` is UNREAD_GRAPH, a graph whose nodes are still to be read. */
 enum { UNREAD_GRAPH = -1 };
 struct item {
-    CUdeviceptr address; /* or the graph's handle */
-    uint64_t bytes;      /* 0: frees */
-    CUdevice device;     /* or UNREAD_GRAPH */
+    CUdeviceptr address; /* of the memory; or the graph's handle */
+    uint64_t bytes;      /* 0: the node frees the memory */
+    CUdevice device;
 };
 
-/* A search for the memory nodes of a graph. */
+/* The memory nodes found so far in a graph and the graphs in it. */
 struct search {
     struct hami_graph_memory *memory;
     struct item *items;
     size_t count, room;
 };
 
-static struct hami_map graphs; /* executable graph → memory */
+static struct hami_map graphs; /* executable graph → struct hami_graph_memory */
 
-/* ---- what is in a graph; functions that return bool: false means that this process's own memory is full ---- */
+/* ---- reading a graph; functions that return bool return false if malloc(3) fails ---- */
 
 static bool search_add(struct search *search, struct item item) {
     if (search->count == search->room) {
@@ -88,7 +88,7 @@ static bool search_add_node(void *node, struct search *search) {
     }
 }
 
-/* Adds the memory nodes of one graph, and the graphs in it. */
+/* Adds the memory nodes of one graph. Adds its child graphs as unread. */
 static bool search_read(void *graph, struct search *search) {
     size_t count = 0;
     if (hami_call_cuGraphGetNodes(graph, NULL, &count) != CUDA_SUCCESS || count == 0) {
@@ -111,7 +111,7 @@ static int item_order(const void *one, const void *other) {
                                     : (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
-/* Adds up what is taken and not freed: nodes come in any order, so those of one address are brought together. */
+/* Adds up what is taken and not freed. Nodes come in any order; sorted, a free stands just before its allocation. */
 static void search_add_left(struct search *search) {
     if (search->count != 0) {
         qsort(search->items, search->count, sizeof *search->items, item_order);
@@ -124,7 +124,7 @@ static void search_add_left(struct search *search) {
     }
 }
 
-/* Adds up what a graph's nodes may take. */
+/* Reads what all nodes of a graph, and of graphs in it, may take. */
 static bool graph_read(void *graph, uint64_t flags, struct hami_graph_memory *memory) {
     struct search search = {.memory = memory};
     memset(memory, 0, sizeof *memory);
@@ -132,7 +132,7 @@ static bool graph_read(void *graph, uint64_t flags, struct hami_graph_memory *me
     for (size_t i = 0; fine && i < search.count; i++) {
         struct item at = search.items[i];
         if (at.device == UNREAD_GRAPH) {
-            search.items[i] = (struct item){0, 0, 0}; /* stands for nothing */
+            search.items[i] = (struct item){0, 0, 0}; /* an item without effect */
             fine = search_read((void *)(uintptr_t)at.address, &search);
         }
     }
@@ -153,7 +153,6 @@ static bool graph_takes_memory(const struct hami_graph_memory *memory) {
     return false;
 }
 
-/* Remembers what an executable graph may take. */
 static bool graph_keep(void *exec, const struct hami_graph_memory *found) {
     struct hami_graph_memory *kept = malloc(sizeof *kept);
     if (kept != NULL) {
@@ -168,8 +167,7 @@ static bool graph_keep(void *exec, const struct hami_graph_memory *found) {
 
 /* ---- policies ---- */
 
-/* After the driver has made a graph executable. */
-static CUresult graph_instantiated(CUresult status, void *const *exec, void *graph, uint64_t flags) {
+CUresult hami_graph_instantiated(CUresult status, void *const *exec, void *graph, uint64_t flags) {
     struct hami_graph_memory found;
     if (status != CUDA_SUCCESS || exec == NULL || *exec == NULL) {
         return status;
@@ -181,17 +179,7 @@ static CUresult graph_instantiated(CUresult status, void *const *exec, void *gra
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-int32_t hami_graph_instantiate(enum hami_hook hook, void **exec, void *graph, void *error_node, char *log,
-                               uint64_t bytes) {
-    CUresult status = hami_call_graph_instantiate(hook, exec, graph, error_node, log, bytes);
-    return graph_instantiated(status, exec, graph, 0);
-}
-
-int32_t hami_graph_instantiate_flags(enum hami_hook hook, void **exec, void *graph, uint64_t flags) {
-    return graph_instantiated(hami_call_graph_instantiate_flags(hook, exec, graph, flags), exec, graph, flags);
-}
-
-/* CUDA_GRAPH_INSTANTIATE_PARAMS starts with flags, of which one asks for an upload, which may take memory. */
+/* `params` (CUDA_GRAPH_INSTANTIATE_PARAMS) begins with flags. One flag uploads the graph, which may take memory. */
 int32_t hami_graph_instantiate_params(enum hami_hook hook, void **exec, void *graph, void *params) {
     uint64_t flags = params == NULL ? 0 : *(const uint64_t *)params;
     struct hami_graph_memory memory;
@@ -201,7 +189,7 @@ int32_t hami_graph_instantiate_params(enum hami_hook hook, void **exec, void *gr
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     CUresult status = hami_call_graph_instantiate_params(hook, exec, graph, params);
-    status = graph_instantiated(status, exec, graph, flags);
+    status = hami_graph_instantiated(status, exec, graph, flags);
     hami_graph_pools_end(&memory, false);
     return status;
 }
@@ -217,39 +205,28 @@ int32_t hami_graph_exec_destroy(enum hami_hook hook, void *exec) {
     return status;
 }
 
-bool hami_graph_run_begin(void *exec, struct hami_graph_memory **memory) {
-    *memory = exec == NULL ? NULL : hami_map_pointer(&graphs, hami_map_key(exec));
-    return *memory == NULL || hami_graph_pools_begin(*memory);
-}
-
-void hami_graph_run_end(struct hami_graph_memory *memory, CUresult status) {
-    if (memory != NULL) {
-        hami_graph_pools_end(memory, status == CUDA_SUCCESS);
-    }
+struct hami_graph_memory *hami_graph_memory_of(const void *exec) {
+    return exec == NULL ? NULL : hami_map_pointer(&graphs, hami_map_key(exec));
 }
 
 int32_t hami_graph_upload(enum hami_hook hook, void *exec, CUstream stream) {
-    struct hami_graph_memory *memory = NULL;
-    if (!hami_graph_run_begin(exec, &memory)) {
+    struct hami_graph_memory *memory = hami_graph_memory_of(exec);
+    if (!hami_graph_pools_begin(memory)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     CUresult status = hami_call_graph_upload(hook, exec, stream);
-    if (memory != NULL) {
-        hami_graph_pools_end(memory, false); /* not every driver takes memory at an upload */
-    }
+    hami_graph_pools_end(memory, false); /* false: some drivers take the memory only at the launch */
     return status;
 }
 
-int32_t hami_graph_trim(enum hami_hook hook, int32_t device) {
-    CUresult status = hami_call_graph_trim(hook, device);
+CUresult hami_graph_trimmed(CUresult status, CUdevice device) {
     if (status == CUDA_SUCCESS && device >= 0 && device < HAMI_DEVICES) {
         hami_graph_pool_reconcile(device);
     }
     return status;
 }
 
-/* The child leaks the parent's few records rather than touch its allocator between fork and exec. */
+/* The records leak: between fork and exec a child must not call free(3), whose lock another thread may have held. */
 void hami_graphs_after_fork(void) {
     hami_map_reset(&graphs);
-    hami_graph_pools_after_fork();
 }

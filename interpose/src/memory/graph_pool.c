@@ -1,15 +1,17 @@
-/* Charging the driver's pools for graphs; see graph_pool.h. */
-#include "memory/graph_pool.h"
+/* Charges the driver's pools for graphs (graph.h). */
+#include "memory/graph.h"
 
 #include "doors/calls.h"
+#include "memory/driver_pool.h"
 #include "memory/sizes.h"
 
 struct graph_pool {
     struct hami_driver_pool base;
-    bool unusable;       /* it has grown although it had enough to spare */
-    uint64_t held, lack; /* before the run under way, and what it was thought to have to grow by */
-    uint64_t freed;      /* what is sure to be freed when that run starts */
-    uint64_t taken;      /* what all runs together have left allocated; what was freed is not taken off */
+    bool unusable;  /* it once grew although it had spare memory, which is no longer relied on */
+    uint64_t held;  /* bytes that it had reserved before the run under way */
+    uint64_t lack;  /* bytes that it was expected to grow by in that run */
+    uint64_t freed; /* bytes that the driver is sure to free when that run starts */
+    uint64_t taken; /* bytes that all runs so far have left allocated; frees are not subtracted */
 };
 
 struct graph_request {
@@ -33,9 +35,9 @@ static void graph_pool_trim(struct hami_driver_pool *pool) {
 }
 
 /*
- * Bytes that a graph left allocated in its last run and that surely still are: the program may have freed them, and
- * other graphs have taken them. What is in use beyond what was in use then, and beyond all that graphs have left
- * allocated since, is this graph's.
+ * Bytes that the graph's last run left allocated and that certainly still are; the program may have freed some. Other
+ * memory in use is at most what was in use then without this graph's, plus what runs have left allocated since. What is
+ * in use beyond that is still this graph's.
  */
 static uint64_t graph_still_left(const struct graph_pool *pool, const struct hami_graph_part *part, uint64_t used) {
     uint64_t since = pool->taken - part->taken;
@@ -43,9 +45,10 @@ static uint64_t graph_still_left(const struct graph_pool *pool, const struct ham
 }
 
 /*
- * Bytes that there are for a graph at least: what is spare, with what the driver frees before it launches the graph; or
- * what the graph had in its last run, with what the pool has grown by and without what other graphs have taken since.
- * Only the second holds where drivers keep memory mapped to the graphs that had it, and call that used.
+ * Bytes in the pool that a run of the graph can surely use, by the larger of two estimates. `spare`: what is reserved
+ * and not in use, and what the driver frees first. `had`: what the graph had in its last run, plus the pool's growth
+ * since, less what other graphs have taken since. Some drivers keep memory mapped for the graphs that used it and
+ * report it as used; for them only `had` is right.
  */
 static uint64_t graph_available(const struct graph_pool *pool, const struct hami_graph_part *part, uint64_t held,
                                 uint64_t used) {
@@ -73,9 +76,8 @@ static const struct hami_pool_kind graph_pool_kind = {
     .reuses_above_limit = true,
 };
 
-static struct graph_pool pools[HAMI_DEVICES]; /* `kind` is NULL until a graph first runs there */
+static struct graph_pool pools[HAMI_DEVICES]; /* `base.kind` is NULL until a graph first runs on the device */
 
-/* Locks the pool of a device. */
 static struct graph_pool *graph_pool_lock(CUdevice device) {
     struct graph_pool *pool = &pools[device];
     hami_spin_lock(&pool->base.busy);
@@ -85,12 +87,12 @@ static struct graph_pool *graph_pool_lock(CUdevice device) {
     return pool;
 }
 
-/* Whether a pool has grown by `grown` as if what it had to spare served nothing. */
+/* True if a run made the pool grow, by `grown` bytes, as if the graph could use none of the pool's spare memory. */
 static bool graph_pool_grew_in_vain(const struct graph_pool *pool, const struct hami_graph_part *part, uint64_t grown) {
     return pool->lack == 0 ? grown != 0 : pool->lack < part->bytes && grown >= part->bytes;
 }
 
-/* After a run, which cannot be undone: if the pool took more than was reserved for it, trims the pool. */
+/* Corrects the charge after a run, which cannot be undone. If the charge then exceeds the limit, trims the pool. */
 static void graph_pool_finish(struct graph_pool *pool, const struct hami_graph_part *part) {
     uint64_t allowed = pool->base.charge.pages;
     (void)hami_driver_pool_reconcile(&pool->base);
@@ -102,7 +104,7 @@ static void graph_pool_finish(struct graph_pool *pool, const struct hami_graph_p
     }
 }
 
-/* After a run, records how much pool memory the graph has, if its next launch can reuse it. */
+/* After a run, records the pool's figures, if the graph's next launch can reuse the memory. */
 static void graph_pool_remember(struct graph_pool *pool, struct hami_graph_part *part,
                                 const struct hami_graph_memory *memory) {
     pool->taken += hami_excess(part->left, pool->freed);
@@ -116,6 +118,9 @@ static void graph_pool_remember(struct graph_pool *pool, struct hami_graph_part 
 bool hami_graph_pools_begin(struct hami_graph_memory *memory) {
     bool fits = true;
     CUdevice device = 0;
+    if (memory == NULL) {
+        return true;
+    }
     for (; fits && device < HAMI_DEVICES; device++) {
         struct graph_request request = {&memory->parts[device], memory->frees_first};
         fits = request.part->bytes == 0 || hami_driver_pool_reserve(&graph_pool_lock(device)->base, &request);
@@ -130,7 +135,7 @@ bool hami_graph_pools_begin(struct hami_graph_memory *memory) {
 }
 
 void hami_graph_pools_end(struct hami_graph_memory *memory, bool ran) {
-    for (CUdevice device = 0; device < HAMI_DEVICES; device++) {
+    for (CUdevice device = 0; memory != NULL && device < HAMI_DEVICES; device++) {
         struct hami_graph_part *part = &memory->parts[device];
         if (part->bytes != 0) {
             graph_pool_finish(&pools[device], part);

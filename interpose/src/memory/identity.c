@@ -1,4 +1,4 @@
-/* Numbers of shared memory; see identity.h. */
+/* Makes identities, and writes them to file descriptors and reads them there (identity.h). */
 #include "memory/identity.h"
 
 #include "cuda_abi.h"
@@ -12,26 +12,26 @@
 #include <string.h>
 #include <time.h>
 
-/* From 2³² on, so that no lock of the program's own is taken for a number; below 2⁶², which any file offset can be. */
-static uint64_t in_range(uint64_t number) {
+/*
+ * Brings a number into the range of identities: from 2³², since a program's own locks begin at lower offsets, up to
+ * 2⁶², since the offset of a lock must be below 2⁶³.
+ */
+static uint64_t identity_in_range(uint64_t number) {
     return (number & ((UINT64_C(1) << 62) - 1)) | UINT64_C(1) << 32;
-}
-
-static uint64_t mix(uint64_t sum, uint64_t next) {
-    sum = (sum ^ next) * UINT64_C(0x9e3779b97f4a7c15);
-    return sum ^ sum >> 29;
 }
 
 uint64_t hami_identity_of_bytes(const void *bytes, size_t size) {
     const unsigned char *at = bytes;
     uint64_t sum = size;
     for (size_t i = 0; i < size; i++) {
-        sum = mix(sum, at[i]);
+        sum = (sum ^ at[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        sum ^= sum >> 29;
     }
-    return in_range(sum);
+    return identity_in_range(sum);
 }
 
-uint64_t hami_identity_fresh(void) {
+/* A number that no other memory has. */
+static uint64_t identity_fresh(void) {
     static _Atomic uint64_t made;
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
@@ -40,20 +40,22 @@ uint64_t hami_identity_fresh(void) {
     return hami_identity_of_bytes(seed, sizeof seed);
 }
 
-void hami_identity_put(int fd, uint64_t identity) {
-    int before = errno;
-    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = (off_t)identity, .l_len = 1};
-    (void)fcntl(fd, F_OFD_SETLK, &lock);
-    errno = before;
-}
-
 uint64_t hami_identity_of_boot(void) {
     char text[64];
     ssize_t length = hami_process_read("/proc/sys/kernel/random/boot_id", text, sizeof text);
     return length <= 0 ? 0 : hami_identity_of_bytes(text, (size_t)length);
 }
 
-uint64_t hami_identity_on(int fd) {
+/* Writes an identity to a file descriptor, which must have none. */
+static void identity_put(int fd, uint64_t identity) {
+    int before = errno;
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = (off_t)identity, .l_len = 1};
+    (void)fcntl(fd, F_OFD_SETLK, &lock);
+    errno = before;
+}
+
+/* Reads the identity that a file descriptor has been given. */
+static uint64_t identity_on(int fd) {
     char path[48], text[4096];
     uint64_t number = 0;
     (void)snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
@@ -69,34 +71,34 @@ uint64_t hami_identity_on(int fd) {
     return number;
 }
 
+/*
+ * Two processes may give one descriptor an identity at once. The kernel lists locks by offset, so the first process may
+ * read its own number and the second one a lower number. Then each of them is charged for the memory.
+ */
 uint64_t hami_identity_of(int fd) {
-    uint64_t identity = hami_identity_on(fd);
+    uint64_t identity = identity_on(fd);
     if (identity == 0) {
-        /*
-         * Two processes may lock at once. The kernel lists locks by offset, so the first may see its own number and the
-         * second a lower one. Then each is charged for the memory.
-         */
-        hami_identity_put(fd, hami_identity_fresh());
-        identity = hami_identity_on(fd);
+        identity_put(fd, identity_fresh());
+        identity = identity_on(fd);
     }
     return identity;
 }
 
 uint64_t hami_identity_of_export(const void *shareable, int32_t type) {
     bool bytes = type == CU_MEM_HANDLE_TYPE_FABRIC;
-    return bytes ? hami_identity_of_bytes(shareable, HAMI_FABRIC_HANDLE_BYTES) : hami_identity_fresh();
+    return bytes ? hami_identity_of_bytes(shareable, HAMI_FABRIC_HANDLE_BYTES) : identity_fresh();
 }
 
 void hami_identity_put_on_export(const void *shareable, int32_t type, uint64_t identity) {
     if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
         int fd = -1;
         memcpy(&fd, shareable, sizeof fd);
-        hami_identity_put(fd, identity);
+        identity_put(fd, identity);
     }
 }
 
 uint64_t hami_identity_of_import(const void *shareable, int32_t type) {
     return type == CU_MEM_HANDLE_TYPE_FABRIC ? hami_identity_of_bytes(shareable, HAMI_FABRIC_HANDLE_BYTES)
-           : type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? hami_identity_on((int)(intptr_t)shareable)
+           : type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? identity_on((int)(intptr_t)shareable)
                                                               : 0;
 }

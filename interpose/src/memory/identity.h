@@ -2,8 +2,8 @@
  * Identities: numbers by which exporter and importer know the same memory. The identity of a handle that consists of
  * bytes is a hash of them. A file descriptor has another number in each process, so its identity is the offset of a
  * lock on its open file description (F_OFD_SETLK in fcntl(2)): all its duplicates share the lock, and /proc/self/fdinfo
- * shows it. Read locks do not exclude each other, so the lock blocks no one. 0: there is no identity, or it cannot be
- * read.
+ * shows it. Read locks do not exclude each other, so the lock blocks no one. An identity of 0 means that there is none,
+ * or that it cannot be read.
  */
 #ifndef HAMI_IDENTITY_H
 #define HAMI_IDENTITY_H
@@ -11,22 +11,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-uint64_t hami_identity_fresh(void);
-
-/* Gives a descriptor an identity. */
-void hami_identity_put(int fd, uint64_t identity);
-
-/* The identity that a descriptor has been given. */
-uint64_t hami_identity_on(int fd);
-
-/* The identity of a descriptor. Gives it one if it has none. */
+/* The identity of a file descriptor. Gives the descriptor one if it has none. */
 uint64_t hami_identity_of(int fd);
 
 uint64_t hami_identity_of_bytes(const void *bytes, size_t size);
 
 /*
- * The identity of the memory behind `shareable`, a handle of cuMemExportToShareableHandle or of a pool's export. An
- * exporter makes an identity, and puts it on the handle if that is a descriptor. An importer reads it there.
+ * Identities of handles of type `type`, as cuMemExportToShareableHandle and cuMemPoolExportToShareableHandle make them.
+ * An exporter asks for the identity of its export and then puts it on the handle, which does something only for a file
+ * descriptor. An importer reads the identity from the handle. `shareable` is the argument of CUDA's call: a pointer to
+ * the handle, or, at the import of a file descriptor, its number cast to a pointer.
  */
 uint64_t hami_identity_of_export(const void *shareable, int32_t type);
 void hami_identity_put_on_export(const void *shareable, int32_t type, uint64_t identity);

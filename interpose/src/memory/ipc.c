@@ -1,7 +1,9 @@
 /*
- * Policies of memory that processes share by address (cuIpc…). The exporter's allocation becomes a share (shared.h); an
- * importer holds the share from its first opening in a context until the last close, or the end of that context.
+ * Policies of memory that a process exports by its address (cuIpc…), or imports from another API (Vulkan, OpenGL …).
+ * The memory becomes a share (shared.h). An importer by cuIpcOpenMemHandle holds the share from its first opening in a
+ * context until the last close, or the end of that context.
  */
+#include "memory/allocation.h"
 #include "memory/blocks.h"
 #include "memory/contexts.h"
 #include "memory/identity.h"
@@ -11,7 +13,9 @@
 #include "policies.h"
 #include "threads.h"
 
-static atomic_flag busy = ATOMIC_FLAG_INIT;
+/* ---- cuIpc… ---- */
+
+static atomic_flag busy = ATOMIC_FLAG_INIT; /* held from the driver's call until the record is changed */
 
 int32_t hami_ipc_get(enum hami_hook hook, void *handle, CUdeviceptr address) {
     CUdeviceptr start = 0;
@@ -23,14 +27,14 @@ int32_t hami_ipc_get(enum hami_hook hook, void *handle, CUdeviceptr address) {
     return status;
 }
 
-/* The key of the record: contexts on two devices may open at the same address, which has fewer than 48 bits. */
+/* The key of the record of opened memory: contexts on two devices may have the same address, which is below 2⁴⁸. */
 static uint64_t opened_key(CUdeviceptr address, unsigned context) {
     return address | (uint64_t)context << 48;
 }
 
 /*
- * Holds the share of an address that the driver has just opened. A small allocation has none (`*share` -1): its
- * exporter is charged for the block in which it lies. False: it does not fit.
+ * Holds the share of memory that the driver has just opened. A small allocation has no share (`*share` is -1): its
+ * exporter is charged for the block in which it lies. False: the memory does not fit under the limit.
  */
 static bool opened_share(CUdeviceptr address, const struct hami_bytes64 *handle, hami_share *share) {
     CUdeviceptr start = 0;
@@ -49,8 +53,11 @@ static bool opened_share(CUdeviceptr address, const struct hami_bytes64 *handle,
     return fits;
 }
 
-/* The driver gives the same address again. False: it does not fit, or this process has no memory for the record. */
-static bool opened_note(CUdeviceptr address, const struct hami_bytes64 *handle) {
+/*
+ * Records an opening. When a context opens the same memory again, the driver gives the same address. False: the memory
+ * does not fit under the limit, or this process has no memory left for the record.
+ */
+static bool opened_record(CUdeviceptr address, const struct hami_bytes64 *handle) {
     unsigned context = hami_context_current_id();
     uint64_t key = opened_key(address, context);
     hami_share share = -1;
@@ -58,33 +65,68 @@ static bool opened_note(CUdeviceptr address, const struct hami_bytes64 *handle) 
         return true;
     }
     bool fits = opened_share(address, handle, &share);
-    if (share < 0) {
-        return fits;
-    }
-    if (!hami_record_held(key, share, context)) {
+    if (share >= 0 && !hami_record_held(key, share, context)) {
         hami_shared_close(share);
-        return false;
+        fits = false;
     }
-    return true;
+    return fits;
 }
 
 int32_t hami_ipc_open(enum hami_hook hook, CUdeviceptr *address, struct hami_bytes64 handle, uint32_t flags) {
     HAMI_HOLD(&busy);
     CUresult status = hami_call_ipc_open(hook, address, handle, flags);
-    if (status == CUDA_SUCCESS && !opened_note(*address, &handle)) {
+    if (status == CUDA_SUCCESS && !opened_record(*address, &handle)) {
         (void)hami_call_cuIpcCloseMemHandle(*address);
         status = CUDA_ERROR_OUT_OF_MEMORY;
     }
     return status;
 }
 
-/* A program may close in another context than the one where it opened. */
+/* A program may close memory in another context than the one that opened it: the current context is tried first. */
 int32_t hami_ipc_close(enum hami_hook hook, CUdeviceptr address) {
     HAMI_HOLD(&busy);
     CUresult status = hami_call_ipc_close(hook, address);
-    if (status == CUDA_SUCCESS && !hami_record_closed(opened_key(address, hami_context_current_id()))) {
-        for (unsigned i = 0; i < HAMI_CONTEXTS && !hami_record_closed(opened_key(address, i)); i++) {
+    bool closed = status != CUDA_SUCCESS || hami_record_closed(opened_key(address, hami_context_current_id()));
+    for (unsigned i = 0; !closed && i < HAMI_CONTEXTS; i++) {
+        closed = hami_record_closed(opened_key(address, i));
+    }
+    return status;
+}
+
+/* ---- external memory ---- */
+
+/*
+ * Charges an import. If it came by a file descriptor, makes it a share, or holds the share that an earlier import of
+ * the same descriptor in this container has made.
+ */
+int32_t hami_external_import(enum hami_hook hook, void **memory, const struct hami_external_memory *wanted) {
+    struct hami_allocation a;
+    if (memory == NULL || wanted == NULL || wanted->bytes == 0) {
+        return hami_call_external_import(hook, memory, wanted);
+    }
+    /* The identity is read before the driver's call, which may close the descriptor. */
+    bool descriptor = wanted->type == CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD;
+    uint64_t bytes = wanted->bytes, identity = descriptor ? hami_identity_of(wanted->fd) : 0;
+    hami_share share = -1;
+    if (!hami_shared_take_up(identity, hami_large(bytes) >> HAMI_PAGE_SHIFT, &share) ||
+        (share < 0 && !hami_allocation_begin(&a, bytes, HAMI_LARGE))) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult status = hami_call_external_import(hook, memory, wanted);
+    uint64_t key = status == CUDA_SUCCESS ? (uint64_t)(uintptr_t)*memory : 0;
+    if (share < 0) {
+        status = hami_allocation_end(&a, status, key, 0, HAMI_cuDestroyExternalMemory);
+        if (status == CUDA_SUCCESS && identity != 0) {
+            hami_record_share(key, identity);
         }
+        return status;
+    }
+    if (status == CUDA_SUCCESS && !hami_record_held(key, share, hami_context_current_id())) {
+        (void)hami_call_cuDestroyExternalMemory(*memory);
+        status = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (status != CUDA_SUCCESS) {
+        hami_shared_close(share);
     }
     return status;
 }

@@ -1,4 +1,8 @@
-/* The lock-free map; see map.h. */
+/*
+ * The lock-free map (map.h). A place of a bucket is free while its value is 0. A thread that inserts writes the value
+ * first, which takes the place, and then the key. A thread that removes clears the key first, which makes the place its
+ * own, and then the value.
+ */
 #include "memory/map.h"
 
 #include "doors/hook.h"
@@ -6,26 +10,26 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-static size_t bucket_count(unsigned segment) {
+static size_t map_bucket_count(unsigned segment) {
     return (size_t)1 << (HAMI_MAP_FIRST_BITS + segment);
 }
 
-static uint64_t mix(uint64_t key) {
+static uint64_t map_mix(uint64_t key) {
     key = (key ^ key >> 33) * UINT64_C(0xff51afd7ed558ccd);
     return key ^ key >> 29;
 }
 
-static struct hami_map_bucket *segment_at(struct hami_map *map, unsigned segment) {
+static struct hami_map_bucket *map_segment_at(struct hami_map *map, unsigned segment) {
     return atomic_load_explicit(&map->segments[segment], memory_order_acquire);
 }
 
-/* The bucket of a segment in which a key with this hash lies. */
-static struct hami_map_bucket *bucket_of(struct hami_map *map, unsigned segment, uint64_t hash) {
-    return &segment_at(map, segment)[hash & (bucket_count(segment) - 1)];
+/* The bucket for keys with this hash in a segment. */
+static struct hami_map_bucket *map_bucket_of(struct hami_map *map, unsigned segment, uint64_t hash) {
+    return &map_segment_at(map, segment)[hash & (map_bucket_count(segment) - 1)];
 }
 
-/* Puts the pair into the first free place of the bucket: the value first, so that whoever finds the key finds it. */
-static bool put_in(struct hami_map_bucket *bucket, uint64_t key, uint64_t value) {
+/* Puts a pair into the first free place of a bucket. False: the bucket is full. */
+static bool map_put_in(struct hami_map_bucket *bucket, uint64_t key, uint64_t value) {
     for (unsigned i = 0; i < 8; i++) {
         uint64_t empty = 0;
         if (atomic_load_explicit(&bucket->values[i], memory_order_relaxed) == 0 &&
@@ -38,66 +42,47 @@ static bool put_in(struct hami_map_bucket *bucket, uint64_t key, uint64_t value)
     return false;
 }
 
-/* Adds a segment to a map that has `count`. False: it is full, or there is no memory. */
-HAMI_COLD static bool grow(struct hami_map *map, unsigned count) {
+/* Adds a segment to a map that has `count` segments. False: all segments exist, or memory is short. */
+HAMI_COLD static bool map_grow(struct hami_map *map, unsigned count) {
     if (count == HAMI_MAP_SEGMENTS) {
         return false;
     }
-    size_t size = bucket_count(count) * sizeof(struct hami_map_bucket);
+    size_t size = map_bucket_count(count) * sizeof(struct hami_map_bucket);
     void *fresh = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct hami_map_bucket *none = NULL;
     if (fresh == MAP_FAILED) {
         return false;
     }
     if (!atomic_compare_exchange_strong(&map->segments[count], &none, fresh)) {
-        (void)munmap(fresh, size); /* another thread was faster */
+        (void)munmap(fresh, size); /* another thread has added this segment */
     }
     (void)atomic_compare_exchange_strong(&map->count, &count, count + 1);
     return true;
 }
 
 HAMI_HOT bool hami_map_put(struct hami_map *map, uint64_t key, uint64_t value) {
-    uint64_t hash = mix(key);
+    uint64_t hash = map_mix(key);
     for (;;) {
         unsigned count = atomic_load_explicit(&map->count, memory_order_acquire);
         for (unsigned segment = count; segment-- > 0;) {
-            if (put_in(bucket_of(map, segment, hash), key, value)) {
+            if (map_put_in(map_bucket_of(map, segment, hash), key, value)) {
                 return true;
             }
         }
-        if (!grow(map, count)) {
+        if (!map_grow(map, count)) {
             return false;
         }
     }
 }
 
-bool hami_map_take_pair(struct hami_map *map, uint64_t key, uint64_t value) {
-    uint64_t hash = mix(key);
-    for (unsigned segment = atomic_load(&map->count); segment-- > 0;) {
-        struct hami_map_bucket *bucket = bucket_of(map, segment, hash);
-        for (unsigned i = 0; i < 8; i++) {
-            uint64_t wanted = key;
-            if (atomic_load(&bucket->keys[i]) != key || atomic_load(&bucket->values[i]) != value ||
-                !atomic_compare_exchange_strong(&bucket->keys[i], &wanted, 0)) {
-                continue;
-            }
-            if (atomic_load(&bucket->values[i]) == value) {
-                atomic_store(&bucket->values[i], 0);
-                return true;
-            }
-            atomic_store(&bucket->keys[i], key); /* another thread has replaced the pair meanwhile */
-        }
-    }
-    return false;
-}
-
-/* The bucket that has `key`, or NULL; `index` is the key's place in it. */
-HAMI_HOT static struct hami_map_bucket *find(struct hami_map *map, uint64_t key, unsigned *index) {
-    uint64_t hash = mix(key);
+/* Finds the bucket that has `key` with `value` (0: any value), or NULL. Sets `*index` to the place in the bucket. */
+HAMI_HOT static struct hami_map_bucket *map_find(struct hami_map *map, uint64_t key, uint64_t value, unsigned *index) {
+    uint64_t hash = map_mix(key);
     for (unsigned segment = atomic_load_explicit(&map->count, memory_order_acquire); segment-- > 0;) {
-        struct hami_map_bucket *bucket = bucket_of(map, segment, hash);
+        struct hami_map_bucket *bucket = map_bucket_of(map, segment, hash);
         for (unsigned i = 0; i < 8; i++) {
-            if (atomic_load_explicit(&bucket->keys[i], memory_order_acquire) == key) {
+            if (atomic_load_explicit(&bucket->keys[i], memory_order_acquire) == key &&
+                (value == 0 || atomic_load_explicit(&bucket->values[i], memory_order_relaxed) == value)) {
                 *index = i;
                 return bucket;
             }
@@ -108,27 +93,40 @@ HAMI_HOT static struct hami_map_bucket *find(struct hami_map *map, uint64_t key,
 
 HAMI_HOT uint64_t hami_map_get(struct hami_map *map, uint64_t key) {
     unsigned i = 0;
-    struct hami_map_bucket *bucket = find(map, key, &i);
+    struct hami_map_bucket *bucket = map_find(map, key, 0, &i);
     return bucket == NULL ? 0 : atomic_load_explicit(&bucket->values[i], memory_order_relaxed);
 }
 
-HAMI_HOT uint64_t hami_map_take(struct hami_map *map, uint64_t key) {
+/* Removes `key` if its value is `value` (0: any value). Returns the value that was removed; 0: none. */
+HAMI_HOT static uint64_t map_take(struct hami_map *map, uint64_t key, uint64_t value) {
     unsigned i = 0;
-    struct hami_map_bucket *bucket = find(map, key, &i);
+    struct hami_map_bucket *bucket = map_find(map, key, value, &i);
     uint64_t wanted = key;
     if (bucket == NULL || !atomic_compare_exchange_strong(&bucket->keys[i], &wanted, 0)) {
         return 0;
     }
-    /* No thread finds or reuses a place that has a value and no key, so it is ours until the value is cleared. */
-    uint64_t value = atomic_load_explicit(&bucket->values[i], memory_order_relaxed);
+    /* No other thread finds or takes a place that has a value and no key. */
+    uint64_t found = atomic_load_explicit(&bucket->values[i], memory_order_relaxed);
+    if (value != 0 && found != value) {
+        atomic_store(&bucket->keys[i], key); /* after map_find, another thread put another value here */
+        return 0;
+    }
     atomic_store_explicit(&bucket->values[i], 0, memory_order_release);
-    return value;
+    return found;
+}
+
+HAMI_HOT uint64_t hami_map_take(struct hami_map *map, uint64_t key) {
+    return map_take(map, key, 0);
+}
+
+bool hami_map_take_pair(struct hami_map *map, uint64_t key, uint64_t value) {
+    return map_take(map, key, value) != 0;
 }
 
 void hami_map_each(struct hami_map *map, void (*visit)(uint64_t, uint64_t, void *), void *data) {
     for (unsigned segment = 0; segment < HAMI_MAP_SEGMENTS; segment++) {
-        struct hami_map_bucket *buckets = segment_at(map, segment);
-        for (size_t b = 0; buckets != NULL && b < bucket_count(segment); b++) {
+        struct hami_map_bucket *buckets = map_segment_at(map, segment);
+        for (size_t b = 0; buckets != NULL && b < map_bucket_count(segment); b++) {
             for (unsigned i = 0; i < 8; i++) {
                 uint64_t key = atomic_load_explicit(&buckets[b].keys[i], memory_order_acquire);
                 uint64_t value = atomic_load_explicit(&buckets[b].values[i], memory_order_relaxed);
@@ -142,9 +140,9 @@ void hami_map_each(struct hami_map *map, void (*visit)(uint64_t, uint64_t, void 
 
 void hami_map_reset(struct hami_map *map) {
     for (unsigned segment = 0; segment < HAMI_MAP_SEGMENTS; segment++) {
-        struct hami_map_bucket *buckets = segment_at(map, segment);
+        struct hami_map_bucket *buckets = map_segment_at(map, segment);
         if (buckets != NULL) {
-            (void)munmap(buckets, bucket_count(segment) * sizeof *buckets);
+            (void)munmap(buckets, map_bucket_count(segment) * sizeof *buckets);
             atomic_store(&map->segments[segment], NULL);
         }
     }

@@ -1,11 +1,12 @@
 /*
- * A map from 64-bit keys to 64-bit values for many threads, without locks. Keys and values are not zero. The caller
- * sees to it that a key is inserted only while it is absent, and that one thread removes it. Addresses and handles meet
- * this: the driver gives one out only once at a time, and a program frees it once.
+ * A map from 64-bit keys to 64-bit values for many threads, without locks. Neither keys nor values are 0. The caller
+ * inserts a key only while it is absent. Only one thread removes a key, except with hami_map_take_pair. Addresses and
+ * handles of the driver meet this: the driver gives each out once until the program frees it.
  *
- * Buckets of eight keys fill one cache line. A key goes into the largest segment; where its bucket is full there, into
- * a smaller one, and where all are, a segment of twice the size is added. Segments are never moved or freed, so an
- * operation costs a bucket or two, and at worst one in each of the few segments.
+ * A segment is an array of buckets; a key's hash picks one of them. Each bucket has eight keys, which fill one cache
+ * line, and eight values. A key goes into the largest segment. If its bucket there is full it goes into a smaller one,
+ * and if all are full a segment of twice the size is added. Segments are never moved, and freed only by hami_map_reset.
+ * So an operation usually reads one or two buckets, and at most one of each segment.
  */
 #ifndef HAMI_MAP_H
 #define HAMI_MAP_H
@@ -23,34 +24,35 @@ struct hami_map_bucket {
 
 struct hami_map {
     _Atomic(struct hami_map_bucket *) segments[HAMI_MAP_SEGMENTS];
-    _Atomic unsigned count; /* of segments; the last is the largest and is tried first */
+    _Atomic unsigned count; /* of segments; the last one is the largest and is tried first */
 };
 
 /* False: this process cannot map memory for another segment, or all segments are full. */
 bool hami_map_put(struct hami_map *map, uint64_t key, uint64_t value);
 
-/* Value of `key`, or 0. */
+/* The value of `key`. 0: the key is absent. */
 uint64_t hami_map_get(struct hami_map *map, uint64_t key);
 
-/* Removes `key` and returns its value, or 0 if there was none. */
+/* Removes `key` and returns its value. 0: the key is absent. */
 uint64_t hami_map_take(struct hami_map *map, uint64_t key);
 
-/* Pointers as keys and values. hami_map_pointer is NULL if the key is absent. */
+/* Removes `key` if its value is `value`. Several threads may try at once; one of them gets true. */
+bool hami_map_take_pair(struct hami_map *map, uint64_t key, uint64_t value);
+
+/* A pointer as a key or value. */
 static inline uint64_t hami_map_key(const void *pointer) {
     return (uint64_t)(uintptr_t)pointer;
 }
 
+/* The value of `key`, which is a pointer. NULL: the key is absent. */
 static inline void *hami_map_pointer(struct hami_map *map, uint64_t key) {
     return (void *)(uintptr_t)hami_map_get(map, key);
 }
 
-/* Removes this pair if it is still there. Several threads may try; one of them gets true. */
-bool hami_map_take_pair(struct hami_map *map, uint64_t key, uint64_t value);
-
-/* Calls `visit` for every entry; entries that come and go meanwhile may be missed. */
+/* Calls `visit` for every pair. May miss pairs that other threads insert or remove meanwhile. */
 void hami_map_each(struct hami_map *map, void (*visit)(uint64_t key, uint64_t value, void *data), void *data);
 
-/* Empties the map, in the child of a fork. No other thread may use it meanwhile. */
+/* Empties the map in the child of a fork, where no other thread uses it. */
 void hami_map_reset(struct hami_map *map);
 
 #endif

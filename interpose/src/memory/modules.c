@@ -1,38 +1,37 @@
 /*
- * Policies of code on the device: modules, libraries and functions, which the driver may load when they are first asked
- * for. The driver does not tell what they take. It is measured by what the device has left before and after, less what
- * the container's own allocations took meanwhile.
+ * Charges for code on the device: modules, libraries and functions, which the driver may load when a program first asks
+ * for them. The driver does not tell how much memory code takes, so this file measures by how much the device's memory
+ * in use grows during the driver's call, and subtracts what the container's allocations took meanwhile. The generated
+ * wrappers call hami_loading_begin before the driver's function, and hami_loading_end or hami_loading_stays after it.
  */
 #include "memory/around.h"
 
-#include "doors/hook.h"
 #include "ledger/state.h"
 #include "memory/memory.h"
 #include "memory/records.h"
 #include "policies.h"
 #include "threads.h"
 
-#include <stdatomic.h>
+#include <string.h>
 
-enum { CONTEXT_SHIFT = 48 }; /* user addresses have fewer bits */
+enum { CONTEXT_SHIFT = 48 }; /* addresses in programs have at most 48 bits */
 
 /*
- * More than this is not charged for one load: the device's figures do not tell a neighbour's allocation from our code,
- * and a container must not run into its limit for what another one took.
+ * The most that is charged for one load. In the device's figures an allocation of another container looks like our
+ * code, and a container must not reach its limit because of another one.
  */
 #define CODE_MAX_BYTES (INT64_C(64) << 20)
 
-/* One device while code is on its way there. Loads that overlap share it. */
+/* One device while the driver may be loading code onto it. Loads that overlap in time share it. */
 struct hami_code_site {
     atomic_flag busy;
-    unsigned under_way;
-    int64_t foreign; /* bytes that the device had given before and the container is not charged for; charging what came
-                        brings the figure back to that */
+    unsigned under_way; /* number of loads that have begun and not ended */
+    int64_t foreign;    /* bytes in use on the device, less the container's charges, before the first of these loads */
 };
 
 static struct hami_code_site sites[HAMI_DEVICES];
 
-/* INT64_MIN: the driver does not tell. */
+/* Bytes in use on the device that are not charged to the container. INT64_MIN: the driver does not tell. */
 static int64_t code_foreign_now(unsigned device) {
     size_t left = 0, total = 0;
     struct hami_region_view *view = hami_state_region(NULL);
@@ -42,7 +41,7 @@ static int64_t code_foreign_now(unsigned device) {
     return (int64_t)(total - left) - (int64_t)(hami_ledger_sum(view->region, device) << HAMI_PAGE_SHIFT);
 }
 
-/* What other threads are just taking or giving back makes the figure smaller, so the largest of several is nearest. */
+/* Takes the largest of three figures: one is too low while an allocation is charged and not yet on the device. */
 static int64_t code_foreign_before(unsigned device) {
     enum { LOOKS = 3 };
     int64_t most = INT64_MIN;
@@ -53,7 +52,7 @@ static int64_t code_foreign_before(unsigned device) {
     return most;
 }
 
-/* Bytes that have come to the device since then and that are not charged yet. */
+/* By how many bytes uncharged memory has grown since the loads began; at most CODE_MAX_BYTES. */
 static uint64_t code_growth(const struct hami_code_site *site, unsigned device) {
     int64_t now = code_foreign_now(device);
     if (now == INT64_MIN || site->foreign == INT64_MIN || now <= site->foreign) {
@@ -63,23 +62,21 @@ static uint64_t code_growth(const struct hami_code_site *site, unsigned device) 
     return (uint64_t)(grown < CODE_MAX_BYTES ? grown : CODE_MAX_BYTES);
 }
 
-/* Before the driver's call; loading_end comes after it. */
-static void loading_begin(struct hami_loading *l) {
-    const struct hami_limits *limits = hami_state_limits();
-    bool current = limits->mode != HAMI_MODE_OFF && hami_context_current(&l->context);
-    int index = current ? hami_charge_counted(l->context.device) : -1;
-    l->site = NULL;
-    if (index >= 0) {
-        l->device = (unsigned)index;
-        l->site = &sites[index];
-        HAMI_HOLD(&l->site->busy);
-        if (l->site->under_way++ == 0) {
-            l->site->foreign = code_foreign_before(l->device);
+struct hami_loading hami_loading_begin(void) {
+    struct hami_loading l = {.site = NULL};
+    bool current = hami_state_limits()->mode != HAMI_MODE_OFF && hami_context_current(&l.context);
+    l.device = current ? hami_charge_counted(l.context.device) : -1;
+    if (l.device >= 0) {
+        l.site = &sites[l.device];
+        HAMI_HOLD(&l.site->busy);
+        if (l.site->under_way++ == 0) {
+            l.site->foreign = code_foreign_before((unsigned)l.device);
         }
     }
+    return l;
 }
 
-/* The code of a library lies in each context apart. */
+/* The key of a record. A library has one handle and code in several contexts, so the key includes the context's id. */
 static uint64_t code_key(const void *code, unsigned context) {
     return (uint64_t)(uintptr_t)code | (uint64_t)context << CONTEXT_SHIFT;
 }
@@ -94,18 +91,18 @@ static bool loading_record(const struct hami_loading *l, const void *code, const
 }
 
 /*
- * Charges `code` with what came. Nothing came if the driver refused: what has grown meanwhile is other threads' code.
- * False: it does not fit, and the caller must unload it. Code that stays is charged whatever the limit, which then
- * refuses what comes next.
+ * Charges `code` for the growth since the loads began. If the driver refused this load, the growth is code that
+ * another thread loads and charges. If `stays`, the limit is not checked, since the driver cannot unload this code
+ * alone. False: the charge does not fit, or cannot be recorded.
  */
-static bool loading_end(struct hami_loading *l, CUresult status, const void *code, bool stays) {
+static bool loading_charge(struct hami_loading *l, CUresult status, const void *code, bool stays) {
     struct hami_charge charge = {-1, 0};
     bool fits = true;
     if (l->site == NULL) {
         return true;
     }
     HAMI_HOLD(&l->site->busy);
-    uint64_t bytes = status == CUDA_SUCCESS ? code_growth(l->site, l->device) : 0;
+    uint64_t bytes = status == CUDA_SUCCESS ? code_growth(l->site, (unsigned)l->device) : 0;
     if (bytes != 0 && stays) {
         hami_charge_found(l->context.device, HAMI_COLUMN_MODULE, &charge, bytes >> HAMI_PAGE_SHIFT);
     } else if (bytes != 0) {
@@ -115,28 +112,25 @@ static bool loading_end(struct hami_loading *l, CUresult status, const void *cod
     return fits && loading_record(l, code, &charge);
 }
 
-bool hami_loading_begin(struct hami_loading *l, enum hami_hook unload) {
-    loading_begin(l);
-    l->unload = unload;
-    return true;
-}
-
-CUresult hami_loading_end(struct hami_loading *l, CUresult status, void *const *code) {
-    if (loading_end(l, status, status == CUDA_SUCCESS ? *code : NULL, false)) {
+CUresult hami_loading_end(struct hami_loading *l, CUresult status, void *const *code, enum hami_hook unload) {
+    if (loading_charge(l, status, status == CUDA_SUCCESS ? *code : NULL, false)) {
         return status;
     }
-    CUresult (*driver)(void *) = hami_driver_function(l->unload);
+    CUresult (*driver)(void *) = hami_driver_function(unload);
     (void)driver(*code);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* What a function of a library or module makes the driver load stays, and is charged to that. */
-static CUresult loading_stayed(struct hami_loading *l, CUresult status, const void *code) {
-    (void)loading_end(l, status, code, true);
+CUresult hami_loading_stays(struct hami_loading *l, CUresult status, hami_code_owner *ask, void *of) {
+    void *owner = of;
+    if (status == CUDA_SUCCESS && ask != NULL && ask(&owner, of) != CUDA_SUCCESS) {
+        owner = NULL;
+    }
+    (void)loading_charge(l, status, owner, true);
     return status;
 }
 
-/* Records leave before the memory does, as everywhere. */
+/* Takes the records out before the driver unloads the code: afterwards another thread may be given the same handle. */
 int32_t hami_module_unload(enum hami_hook hook, void *module) {
     uint64_t records[HAMI_CONTEXTS] = {0};
     for (unsigned context = 0; module != NULL && context < HAMI_CONTEXTS; context++) {
@@ -149,37 +143,6 @@ int32_t hami_module_unload(enum hami_hook hook, void *module) {
     return status;
 }
 
-int32_t hami_library_module(enum hami_hook hook, void **module, void *library) {
-    struct hami_loading l;
-    loading_begin(&l);
-    return loading_stayed(&l, hami_call_library_module(hook, module, library), library);
-}
-
-int32_t hami_kernel_function(enum hami_hook hook, void **function, void *kernel) {
-    void *library = NULL;
-    struct hami_loading l;
-    loading_begin(&l);
-    CUresult status = hami_call_kernel_function(hook, function, kernel);
-    if (status == CUDA_SUCCESS) {
-        (void)hami_call_cuKernelGetLibrary(&library, kernel);
-    }
-    return loading_stayed(&l, status, library);
-}
-
-int32_t hami_function_load(enum hami_hook hook, void *function) {
-    void *module = NULL;
-    struct hami_loading l;
-    loading_begin(&l);
-    CUresult status = hami_call_function_load(hook, function);
-    if (status == CUDA_SUCCESS) {
-        (void)hami_call_cuFuncGetModule(&module, function);
-    }
-    return loading_stayed(&l, status, module);
-}
-
 void hami_modules_after_fork(void) {
-    for (unsigned i = 0; i < HAMI_DEVICES; i++) {
-        atomic_flag_clear(&sites[i].busy);
-        sites[i].under_way = 0;
-    }
+    memset(sites, 0, sizeof sites); /* an atomic_flag of zeros is clear */
 }

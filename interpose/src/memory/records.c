@@ -1,6 +1,6 @@
 /*
- * Records; see records.h. While a context ends, the driver may already give its addresses to other contexts. A record
- * there is then stale (hami_context_is_stale), and is dropped before a new one is made.
+ * Keeps records in one map, and takes them out at frees (records.h). While a context ends, the driver may already give
+ * its addresses to other contexts. A record there is then stale (contexts.h), and is dropped before a new one is made.
  */
 #include "memory/records.h"
 
@@ -10,18 +10,19 @@
 #include "memory/shared.h"
 #include "parts.h"
 
+/* Kinds of records. What the field `amount` of a record holds depends on its kind. */
 enum record_kind {
-    RECORD_LARGE = 1,
-    RECORD_SMALL = 2, /* amount: order in its block, which has the record; never in the map */
-    RECORD_POOL = 3,  /* the rest of the record is the address of a struct hami_stream_pool */
-    RECORD_CODE = 4,
-    RECORD_SHARED = 5, /* a large allocation that other processes may hold; amount: its share */
-    RECORD_HELD = 6    /* amount: a share that this process imported, and how often it opened it again */
+    RECORD_LARGE = 1,  /* an allocation; amount: its pages */
+    RECORD_SMALL = 2,  /* an allocation in a block, never in the map; amount: what hami_block_take returned */
+    RECORD_POOL = 3,   /* an allocation of a pool; the other 60 bits are the address of its struct hami_stream_pool */
+    RECORD_CODE = 4,   /* code on the device; amount: its pages */
+    RECORD_SHARED = 5, /* an allocation that other processes may hold; amount: its share */
+    RECORD_HELD = 6    /* imported memory; amount: its share, and how often this process has opened it again */
 };
 
-/* Fields of a record: kind (4 bits), device + 1 (8), context (8), amount (36): pages if nothing else is said. */
+/* Fields of a record: kind (4 bits), device + 1 (8), context (8), amount (36). */
 enum { KIND_SHIFT = 60, DEVICE_SHIFT = 52, CONTEXT_SHIFT = 44 };
-enum { AGAIN_SHIFT = 16 }; /* in the amount of RECORD_HELD; the share's number is below */
+enum { AGAIN_SHIFT = 16 }; /* in the amount of a RECORD_HELD: the number of further openings; the share is below it */
 #define AMOUNT_MASK ((UINT64_C(1) << 36) - 1)
 #define ADDRESS_MASK ((UINT64_C(1) << KIND_SHIFT) - 1)
 
@@ -47,22 +48,23 @@ static struct hami_charge record_charge(uint64_t record) {
 /* ---- frees ---- */
 
 HAMI_HOT uint64_t hami_record_take(uint64_t address) {
-    unsigned small = address == 0 ? 0 : hami_block_take(address);
-    if (small != 0) {
-        return record_of(RECORD_SMALL, -1, 0, small - 1);
+    if (address == 0) {
+        return 0;
     }
-    return address == 0 ? 0 : hami_map_take(&records, address);
+    unsigned small = hami_block_take(address);
+    return small != 0 ? record_of(RECORD_SMALL, -1, 0, small) : hami_map_take(&records, address);
 }
 
-/* Puts a record back after a free that the driver refused. */
+/* Puts a record back: the driver has not freed the memory. */
 HAMI_COLD static void record_restore(uint64_t address, uint64_t record) {
     if (record_kind(record) == RECORD_SMALL) {
-        hami_block_restore(address, (unsigned)(record & AMOUNT_MASK) + 1);
+        hami_block_restore(address, (unsigned)(record & AMOUNT_MASK));
     } else if (record != 0) {
         (void)hami_map_put(&records, address, record);
     }
 }
 
+/* Gives back what a record of a rarer kind stands for. `charge->pages` is the record's amount, pages or not. */
 HAMI_APART static void record_release_other(uint64_t record, const struct hami_charge *charge) {
     switch (record_kind(record)) {
     case RECORD_CODE:
@@ -82,20 +84,17 @@ HAMI_APART static void record_release_other(uint64_t record, const struct hami_c
     }
 }
 
-/* Gives back what a record stands for, after the driver has freed it. */
+/* Gives back what a record stands for, after the driver has freed the memory. */
 HAMI_HOT static void record_release(uint64_t address, uint64_t record) {
     struct hami_charge charge = record_charge(record);
     enum record_kind kind = record_kind(record);
     if (kind == RECORD_SMALL) {
-        if (!hami_block_leave(address, (unsigned)charge.pages, &charge.device)) {
-            return;
-        }
-        charge.pages = HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT;
-    } else if (kind != RECORD_LARGE) {
+        hami_block_leave(address, (unsigned)charge.pages);
+    } else if (kind == RECORD_LARGE) {
+        hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
+    } else {
         record_release_other(record, &charge);
-        return;
     }
-    hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
 }
 
 HAMI_HOT CUresult hami_record_freed(uint64_t address, uint64_t record, CUresult status) {
@@ -109,7 +108,10 @@ HAMI_HOT CUresult hami_record_freed(uint64_t address, uint64_t record, CUresult 
 
 /* ---- records of ending contexts ---- */
 
-/* Gives back a record of an ended context, unless another thread does. A pool's allocations belong to no context. */
+/*
+ * Gives back what a record stands for if it belongs to the context with the id `*context`, unless another thread has
+ * taken the record out. Allocations of pools have no context.
+ */
 static void record_drop(uint64_t address, uint64_t record, void *context) {
     if (record_kind(record) != RECORD_POOL && record_context(record) == *(const unsigned *)context &&
         hami_map_take_pair(&records, address, record)) {
@@ -118,8 +120,9 @@ static void record_drop(uint64_t address, uint64_t record, void *context) {
 }
 
 /*
- * `context` was given an address. Drops a block and a record there that belong to another context, which is ending. A
- * stale block must go first: a free looks for a block before it looks for a record.
+ * The driver has given an address to `context`. Drops the block and the record there if they belong to another context
+ * that is ending (hami_context_is_stale). The block must go too, since a free looks for a block before it looks for a
+ * record.
  */
 HAMI_COLD static void record_drop_stale(uint64_t address, unsigned context) {
     hami_block_drop_stale(address, context);
@@ -137,28 +140,33 @@ void hami_records_drop_context(unsigned context) {
 
 /* ---- making records ---- */
 
-static bool record_put(uint64_t address, enum record_kind kind, int device, unsigned context, uint64_t amount) {
+static bool record_put(uint64_t address, uint64_t record, unsigned context) {
     if (hami_contexts_are_ending()) {
         record_drop_stale(address, context);
     }
-    return hami_map_put(&records, address, record_of(kind, device, context, amount));
+    return hami_map_put(&records, address, record);
 }
 
 HAMI_HOT bool hami_record_large(uint64_t address, const struct hami_charge *charge, unsigned context) {
-    return record_put(address, RECORD_LARGE, charge->device, context, charge->pages);
+    return record_put(address, record_of(RECORD_LARGE, charge->device, context, charge->pages), context);
 }
 
 bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned context) {
-    uint64_t before = hami_map_take(&records, key);
-    if (!record_put(key, RECORD_CODE, charge->device, context, charge->pages + (before & AMOUNT_MASK))) {
-        record_restore(key, before); /* fits where it was taken out */
+    uint64_t before = hami_map_take(&records, key), pages = charge->pages + (before & AMOUNT_MASK);
+    if (!record_put(key, record_of(RECORD_CODE, charge->device, context, pages), context)) {
+        record_restore(key, before); /* `before` is 0, unless another thread took the place that it left in the map */
         return false;
     }
     return true;
 }
 
-bool hami_record_held(uint64_t address, int share, unsigned context) {
-    return record_put(address, RECORD_HELD, -1, context, (uint64_t)share);
+bool hami_record_pool(uint64_t address, const void *pool) {
+    unsigned context = hami_contexts_are_ending() ? hami_context_current_id() : HAMI_CONTEXT_UNKNOWN;
+    return record_put(address, (uint64_t)RECORD_POOL << KIND_SHIFT | hami_map_key(pool), context);
+}
+
+bool hami_record_held(uint64_t key, int share, unsigned context) {
+    return record_put(key, record_of(RECORD_HELD, -1, context, (uint64_t)share), context);
 }
 
 bool hami_record_open_again(uint64_t key) {
@@ -177,14 +185,7 @@ bool hami_record_closed(uint64_t key) {
     return record != 0;
 }
 
-bool hami_record_pool(uint64_t address, const void *pool) {
-    if (hami_contexts_are_ending()) {
-        record_drop_stale(address, hami_context_current_id());
-    }
-    return hami_map_put(&records, address, (uint64_t)RECORD_POOL << KIND_SHIFT | hami_map_key(pool));
-}
-
-/* Two threads may export one address at once: only the one that takes the record out makes a share. */
+/* If two threads export one address at once, only the one that takes the record out makes a share. */
 void hami_record_share(uint64_t address, uint64_t identity) {
     uint64_t record = hami_map_take(&records, address);
     if (record_kind(record) == RECORD_LARGE) {

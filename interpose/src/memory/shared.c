@@ -1,4 +1,7 @@
-/* What this process holds of the region's shares; see shared.h, and abi.h and ledger.h for the table. */
+/*
+ * Counts how often this process holds each share of the region, and charges what it imports (shared.h). abi.h explains
+ * the table of shares, and ledger.h has the functions for it.
+ */
 #include "memory/shared.h"
 
 #include "ledger/state.h"
@@ -6,25 +9,26 @@
 
 #include <string.h>
 
-static uint32_t holds[HAMI_SHARES]; /* by share: how often this process holds it; with the lock */
-static atomic_flag busy = ATOMIC_FLAG_INIT;
+static uint32_t holds[HAMI_SHARES];         /* by share: how often this process holds it */
+static atomic_flag busy = ATOMIC_FLAG_INIT; /* guards `holds` and this process's bits in the region */
 
 /* ---- holding ---- */
 
-/* Both are called with the lock. */
+/* Adds a hold of a share; the first one sets this process's bit in the region. The caller holds `busy`. */
 static void shared_hold(const struct hami_region_view *view, hami_share share) {
     if (holds[share]++ == 0) {
         hami_ledger_share_hold(view->region, (unsigned)share, view->slot, true);
     }
 }
 
+/* Ends a hold of a share; the last one clears this process's bit in the region. The caller holds `busy`. */
 static void shared_drop(const struct hami_region_view *view, hami_share share) {
     if (--holds[share] == 0) {
         hami_ledger_share_hold(view->region, (unsigned)share, view->slot, false);
     }
 }
 
-/* A share that this process wants to hold, if it has at least so many pages. */
+/* A share that this process wants to hold, if it has this identity and at least so many pages. */
 struct joining {
     hami_share share;
     uint64_t identity, pages;
@@ -32,14 +36,14 @@ struct joining {
 };
 
 /*
- * Holds the share first and sums then, as abi.h asks. Under the lock throughout: another thread must not rely on a hold
- * that is ended again. A share that this process holds already needs no room.
+ * Holds the share first and sums then, as abi.h asks; drops it if the sum exceeds the limit. Keeps `busy` meanwhile:
+ * another thread must not rely on a hold that is dropped again. A share that this process holds already needs no room.
  */
 static uint64_t shared_attempt(struct hami_region_view *view, void *of) {
     struct joining *j = of;
     unsigned share = (unsigned)j->share, device = hami_ledger_share_device(view->region, share);
-    uint64_t limit = hami_charge_limit(hami_state_known_limits(), (int)device), sum = 0;
-    hami_spin_lock(&busy);
+    uint64_t limit = hami_charge_limit(device), sum = 0;
+    HAMI_HOLD(&busy);
     bool ours = holds[share] != 0;
     shared_hold(view, j->share);
     bool known = hami_ledger_share_is(view->region, share, j->identity) &&
@@ -51,7 +55,6 @@ static uint64_t shared_attempt(struct hami_region_view *view, void *of) {
     if (!j->joined) {
         shared_drop(view, j->share);
     }
-    hami_spin_unlock(&busy);
     return j->joined || !known ? 0 : sum;
 }
 
@@ -63,8 +66,11 @@ bool hami_shared_take_up(uint64_t identity, uint64_t pages, hami_share *share) {
     for (unsigned i = 0; fits && !j.joined && i < count; i++) {
         if (hami_ledger_share_is(view->region, i, identity)) {
             j.share = (hami_share)i;
-            fits = hami_charge_attempt(view, (int)hami_ledger_share_device(view->region, i),
-                                       hami_ledger_share_pages(view->region, i) << HAMI_PAGE_SHIFT, shared_attempt, &j);
+            fits = shared_attempt(view, &j) == 0 || hami_charge_retry(view, shared_attempt, &j);
+        }
+        if (!fits) {
+            hami_region_refused(view, HAMI_REASON_OVER_LIMIT, hami_ledger_share_device(view->region, i),
+                                hami_ledger_share_pages(view->region, i) << HAMI_PAGE_SHIFT);
         }
     }
     *share = j.joined ? j.share : -1;
@@ -74,52 +80,47 @@ bool hami_shared_take_up(uint64_t identity, uint64_t pages, hami_share *share) {
 void hami_shared_close(hami_share share) {
     struct hami_region_view *view = hami_state_region(NULL);
     if (view != NULL) {
-        hami_spin_lock(&busy);
+        HAMI_HOLD(&busy);
         shared_drop(view, share);
-        hami_spin_unlock(&busy);
     }
 }
 
 /* ---- making ---- */
 
-/* Makes the share before it lowers our word, so that the memory is never counted less than once. */
+/* Makes the share before it lowers this process's word in the ledger, so that the memory is counted at any moment. */
 hami_share hami_shared_export(uint64_t identity, const struct hami_charge *charge) {
     bool counted = charge->device >= 0 && charge->device < HAMI_DEVICES;
     struct hami_region_view *view = counted ? hami_state_region(NULL) : NULL;
-    int share = -1;
     if (view == NULL) {
         return -1;
     }
-    hami_spin_lock(&busy);
-    share = hami_ledger_share_claim(view->region, view->slot);
+    HAMI_HOLD(&busy);
+    hami_share share = hami_ledger_share_claim(view->region, view->slot);
     if (share >= 0) {
         holds[share] = 1;
         hami_ledger_share_make(view->region, (unsigned)share, view->slot, identity, (unsigned)charge->device,
                                charge->pages);
         hami_ledger_release(view->region, view->slot, (unsigned)charge->device, charge->pages);
     }
-    hami_spin_unlock(&busy);
     return share;
+}
+
+void hami_shared_let_go(hami_share share) {
+    struct hami_region_view *view = hami_state_region(NULL);
+    if (view != NULL) { /* HAMi's monitor has shown this memory as the exporter's */
+        hami_region_show_less(view, hami_ledger_share_device(view->region, (unsigned)share),
+                              hami_ledger_share_pages(view->region, (unsigned)share), HAMI_COLUMN_DATA);
+        hami_shared_close(share);
+    }
 }
 
 void hami_shared_give_back(hami_share share, const struct hami_charge *charge) {
     if (share < 0) {
         hami_charge_give_back(charge, HAMI_COLUMN_DATA);
-        return;
-    }
-    struct hami_region_view *view = hami_state_region(NULL);
-    if (view != NULL && charge->pages != 0) { /* HAMi's monitor shows a share as its exporter's */
-        hami_region_show_less(view, (unsigned)charge->device, charge->pages, HAMI_COLUMN_DATA);
-    }
-    hami_shared_close(share);
-}
-
-void hami_shared_let_go(hami_share share) {
-    const struct hami_region_view *view = hami_state_region(NULL);
-    if (view != NULL) {
-        const struct hami_charge charge = {(int)hami_ledger_share_device(view->region, (unsigned)share),
-                                           hami_ledger_share_pages(view->region, (unsigned)share)};
-        hami_shared_give_back(share, &charge);
+    } else if (charge->pages != 0) {
+        hami_shared_let_go(share);
+    } else {
+        hami_shared_close(share);
     }
 }
 
@@ -149,7 +150,7 @@ void hami_shared_resize(hami_share share, struct hami_charge *charge, uint64_t p
     }
 }
 
-/* Our word holds the difference until the share has been raised. */
+/* Charges the difference to this process until the share has been raised, so that it is counted at any moment. */
 bool hami_shared_grow(hami_share share, uint64_t pages) {
     struct hami_region_view *view = hami_state_region(NULL);
     uint64_t before = view == NULL ? pages : hami_ledger_share_pages(view->region, (unsigned)share);

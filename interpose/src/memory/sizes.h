@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-enum { HAMI_ROW_STEP = 512 }; /* bytes: drivers pad rows of pitched memory and arrays to a multiple of this */
+enum { HAMI_ROW_STEP = 512 }; /* bytes: drivers pad rows of pitched memory and arrays to a multiple of it */
+#define HAMI_LARGE_STEP (UINT64_C(2) << 20) /* bytes: drivers round large allocations up to a multiple of it */
 
 static inline uint64_t hami_product(uint64_t a, uint64_t b) {
     uint64_t result = 0;
@@ -21,10 +22,20 @@ static inline uint64_t hami_excess(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;
 }
 
+/* `bytes` rounded up to a multiple of `step`. */
+static inline uint64_t hami_rounded(uint64_t bytes, uint64_t step) {
+    uint64_t sum = hami_sum(bytes, step - 1);
+    return sum == UINT64_MAX ? sum : sum / step * step;
+}
+
 /* Bytes of a row with its padding. */
 static inline uint64_t hami_row(uint64_t bytes) {
-    uint64_t padded = hami_sum(bytes, HAMI_ROW_STEP - 1);
-    return padded == UINT64_MAX ? padded : padded / HAMI_ROW_STEP * HAMI_ROW_STEP;
+    return hami_rounded(bytes, HAMI_ROW_STEP);
+}
+
+/* Bytes that a large allocation takes of the device. */
+static inline uint64_t hami_large(uint64_t bytes) {
+    return hami_rounded(bytes, HAMI_LARGE_STEP);
 }
 
 #endif

@@ -1,22 +1,21 @@
 /*
- * Policy of sparse arrays (cuMemMapArrayAsync). A tile is a part of an array with memory mapped into it. The memory
- * counts until one call maps or unmaps all of the tile, or until the array or its context ends.
+ * Policy of sparse arrays (cuMemMapArrayAsync). A tile is a part of an array into which one call has mapped memory. The
+ * memory counts until another call maps or unmaps all of the tile, or until the array or its context ends.
  */
-
 #include "memory/contexts.h"
 #include "memory/memory.h"
-#include "memory/physical.h"
+#include "memory/vmm.h"
 #include "policies.h"
 
 #include <stdlib.h>
 
-static struct hami_use *tiles;
+static struct hami_use *tiles; /* of all arrays of this process; guarded by hami_physical_busy */
 
 static bool range_within(uint64_t start, uint64_t size, uint64_t whole_start, uint64_t whole_size) {
     return start >= whole_start && start - whole_start <= whole_size && size <= whole_size - (start - whole_start);
 }
 
-/* Whether `part` lies in `whole`. */
+/* True if `part` lies completely in `whole`. */
 static bool part_covers(const struct hami_array_part *whole, const struct hami_array_part *part) {
     if (whole->array != part->array || whole->kind != part->kind) {
         return false;
@@ -46,8 +45,9 @@ static bool tile_is_of_context(const struct hami_use *tile, const void *context)
 }
 
 /*
- * Makes a record for each change of a call, in their order. They are made before the driver's call, since a mapping
- * cannot be undone. A record's memory is NULL if the change unmaps, or if the memory is not counted.
+ * Makes a tile for each entry of the list of cuMemMapArrayAsync, in the same order, before the driver is called: a
+ * mapping could not be undone. A tile's memory is NULL if the entry unmaps, or if the memory is not counted. False:
+ * this process has no memory left; the caller frees what was made.
  */
 static bool tiles_make(struct hami_use **made, const struct hami_array_map *list, uint32_t count) {
     unsigned context = hami_context_current_id();
@@ -64,8 +64,11 @@ static bool tiles_make(struct hami_use **made, const struct hami_array_map *list
     return true;
 }
 
-/* Notes one change. Adds the use of the new memory before it drops the old, which may be the same memory. */
-static void tile_note(struct hami_use *tile) {
+/*
+ * Puts a tile in place of those that it covers. Adds its use first: if theirs were the last uses of the same memory,
+ * their end would give the charge back.
+ */
+static void tile_replace(struct hami_use *tile) {
     if (tile->memory != NULL) {
         tile->memory->uses++;
     }
@@ -87,7 +90,7 @@ int32_t hami_array_map(enum hami_hook hook, struct hami_array_map *list, uint32_
         struct hami_use *tile = made;
         made = tile->next;
         if (status == CUDA_SUCCESS) {
-            tile_note(tile);
+            tile_replace(tile);
         } else {
             free(tile);
         }

@@ -1,7 +1,7 @@
 /*
- * Policies of stream-ordered memory: allocations, frees, and the making, ending and sharing of pools (stream_pool.h).
- * An allocation takes three steps, with the pool locked: reserve what the pool may grow by; call the driver; bring the
- * charge in step with what the pool has then. What is too much is undone.
+ * Policies of stream-ordered memory: allocations, frees, and making, ending and sharing pools (stream_pool.h). An
+ * allocation takes three steps, with the pool locked: charge what the pool may grow by; call the driver; set the charge
+ * to what the driver has reserved then. If the pool grew beyond the limit, the allocation is freed again.
  */
 #include "memory/contexts.h"
 #include "memory/identity.h"
@@ -17,29 +17,18 @@ struct request {
     uint64_t bytes;
     CUmemoryPool pool;
     CUstream stream;
-    bool from_pool; /* `pool` is named; else it is the stream's device's current one */
+    bool from_pool; /* false: the driver takes the current pool of the stream's device */
 };
 
-/* Whether stream NULL is the calling thread's own. */
-static bool hook_is_per_thread(enum hami_hook hook) {
-    return hook == HAMI_cuMemAllocAsync_ptsz || hook == HAMI_cuMemAllocFromPoolAsync_ptsz ||
-           hook == HAMI_cuMemFreeAsync_ptsz;
-}
-
-/* A stream by a name that tells the two default streams apart. */
-static CUstream stream_named(CUstream stream, enum hami_hook hook) {
-    return stream != NULL ? stream : hook_is_per_thread(hook) ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-}
-
-/* Inside a capture nothing is taken now; the graph's memory node is. The legacy default stream is never captured. */
+/* During a capture the call makes a node of the graph and takes no memory. The legacy stream is never captured. */
 static bool stream_is_captured(CUstream stream, enum hami_hook hook) {
     int status = 0;
-    CUstream asked = stream_named(stream, hook);
+    CUstream asked = hami_stream_named(stream, hami_hooks[hook].per_thread);
     return (stream != NULL || asked != CU_STREAM_LEGACY) &&
            hami_call_cuStreamIsCapturing(asked, &status) == CUDA_SUCCESS && status != 0;
 }
 
-/* Device of a stream: its context's; the default streams are the current context's. */
+/* The device of a stream's context. A default stream belongs to the current context. False: no context is current. */
 static bool stream_device(CUstream stream, CUdevice *device) {
     struct hami_context current;
     bool known = hami_context_current(&current), named = (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD;
@@ -52,24 +41,24 @@ static CUresult request_call(const struct request *r) {
                         : hami_call_mem_alloc_async(r->hook, r->address, r->bytes, r->stream);
 }
 
-/* Frees what the driver has given, in the order of its stream: it may count until that was waited for. */
+/* Frees what the driver has just allocated. The memory may be charged until the program waits for the stream. */
 static void request_undo(const struct request *r, struct hami_stream_pool *pool, CUdeviceptr before) {
-    (void)(hook_is_per_thread(r->hook) ? hami_call_cuMemFreeAsync_ptsz(*r->address, r->stream)
-                                       : hami_call_cuMemFreeAsync(*r->address, r->stream));
+    (void)(hami_hooks[r->hook].per_thread ? hami_call_cuMemFreeAsync_ptsz(*r->address, r->stream)
+                                          : hami_call_cuMemFreeAsync(*r->address, r->stream));
     *r->address = before;
     (void)hami_driver_pool_trim(&pool->base);
-    hami_pool_note_free(pool, stream_named(r->stream, r->hook));
+    hami_pool_note_free(pool, hami_stream_named(r->stream, hami_hooks[r->hook].per_thread));
 }
 
 /*
- * Reserves first the most that the pool may grow by, since settling corrects it; and only where that does not fit, what
- * it has to grow by.
+ * First tries to charge the full size of the allocation, without asking the driver what the pool has spare. The charge
+ * is corrected after the allocation. If the full size does not fit, charges only what the pool lacks.
  */
 static bool request_reserve(const struct request *r, struct hami_driver_pool *pool) {
     return hami_charge_try(&pool->charge, hami_large(r->bytes)) || hami_driver_pool_reserve(pool, &r->bytes);
 }
 
-/* Charges what a pool has grown by beyond its reserve. False: that is too much. */
+/* Charges what the pool has grown by beyond its charge. False: it does not fit; if `last`, the refusal is counted. */
 static bool request_fits(struct hami_driver_pool *pool, bool last) {
     bool told = true;
     uint64_t pages = pool->charge.device < 0 ? 0 : hami_driver_pool_pages(pool, &told);
@@ -84,8 +73,8 @@ static bool request_fits(struct hami_driver_pool *pool, bool last) {
 }
 
 /*
- * A pool may grow although it has enough to spare, or in larger steps than asked; only the driver knows by how much.
- * Without what the pool had to spare, which undoing gives back, there may be room: so it is tried twice.
+ * A pool may grow although it has spare memory, or by more than was asked; only the driver knows by how much. If the
+ * growth does not fit, frees the allocation and trims the pool. Then there may be room, so tries once more.
  */
 static CUresult request_take(const struct request *r, struct hami_stream_pool *pool) {
     CUdeviceptr before = *r->address;
@@ -107,7 +96,6 @@ static CUresult request_take(const struct request *r, struct hami_stream_pool *p
     }
 }
 
-/* Of a locked pool. */
 static CUresult request_allocate(const struct request *r, struct hami_stream_pool *pool, CUdevice device) {
     CUresult status = CUDA_ERROR_OUT_OF_MEMORY;
     if (pool->destroyed) {
@@ -124,7 +112,7 @@ static CUresult request_allocate(const struct request *r, struct hami_stream_poo
     return status;
 }
 
-/* Device of a pool that was not made here: it is some device's own, or was imported. */
+/* The device of a pool that we did not see made: the device whose default pool it is, or else `otherwise`. */
 static CUdevice pool_place(CUmemoryPool handle, CUdevice otherwise) {
     int count = 0;
     if (hami_call_cuDeviceGetCount(&count) != CUDA_SUCCESS) {
@@ -139,7 +127,7 @@ static CUdevice pool_place(CUmemoryPool handle, CUdevice otherwise) {
     return otherwise;
 }
 
-/* Where another thread destroys the pool meanwhile, and the driver gives its handle to another, that is looked up. */
+/* If another thread destroys the pool meanwhile, looks the handle up again: it may belong to a new pool by now. */
 static CUresult request_allocate_in(const struct request *r, CUmemoryPool handle, CUdevice device) {
     for (;;) {
         struct hami_stream_pool *pool = hami_pool_known(handle);
@@ -187,7 +175,7 @@ int32_t hami_mem_free_async(enum hami_hook hook, CUdeviceptr address, CUstream s
     }
     uint64_t record = hami_record_take(address);
     CUresult status = hami_call_mem_free_async(hook, address, stream);
-    hami_pool_freeing = stream_named(stream, hook);
+    hami_pool_freeing = hami_stream_named(stream, hami_hooks[hook].per_thread);
     (void)hami_record_freed(address, record, status);
     hami_pool_freeing = NULL;
     return status;
@@ -195,8 +183,7 @@ int32_t hami_mem_free_async(enum hami_hook hook, CUdeviceptr address, CUstream s
 
 /* ---- pools ---- */
 
-/* Managed memory may come to lie on a device whole, wherever it prefers to be: it counts as cuMemAllocManaged's does.
- */
+/* The device to charge. A managed pool, wherever it is, may move to a device: charged as cuMemAllocManaged is. */
 static CUdevice pool_place_named(const struct hami_mem_location *location, int32_t type) {
     return location->type == CU_MEM_LOCATION_TYPE_DEVICE ? location->id
            : type == CU_MEM_ALLOCATION_TYPE_MANAGED      ? HAMI_POOL_ANYWHERE
@@ -243,10 +230,10 @@ int32_t hami_pool_trim(enum hami_hook hook, CUmemoryPool handle, uint64_t keep) 
 
 /* ---- shared with other processes ---- */
 
-/* From its first export on, a locked pool is a share of the size that it has. */
+/* Makes a locked pool a share (shared.h) at its first export. */
 static void pool_share(struct hami_stream_pool *pool, const void *shareable, int32_t type) {
     struct hami_driver_pool *base = &pool->base;
-    if (base->charge.device < 0) { /* nothing is in it yet */
+    if (base->charge.device < 0) { /* no allocation has charged it yet */
         (void)hami_charge_take(base->device, 0, HAMI_COLUMN_DATA, &base->charge);
     }
     pool->identity = pool->identity == 0 ? hami_identity_of_export(shareable, type) : pool->identity;
@@ -267,7 +254,7 @@ int32_t hami_pool_export(enum hami_hook hook, void *shareable, CUmemoryPool hand
     return status;
 }
 
-/* Holds the share of a pool. Where there is no room for it, or in the table, it is not to be had. */
+/* Holds the share of an imported pool. Refuses if the share does not fit, or if memory for the record runs out. */
 static CUresult pool_import(CUmemoryPool handle, uint64_t identity) {
     hami_share share = -1;
     bool fits = hami_shared_take_up(identity, 0, &share);
@@ -284,8 +271,8 @@ static CUresult pool_import(CUmemoryPool handle, uint64_t identity) {
 }
 
 /*
- * The driver does not say how much memory an imported pool has reserved. If no process of the container made the pool,
- * its imported pointers are counted instead. The identity is read first: the driver may close the descriptor.
+ * The driver does not tell how much memory an imported pool has reserved. If a process of the container exported it,
+ * the pool's share has the size. The identity of a file descriptor is read before the call, which may close it.
  */
 int32_t hami_pool_import(enum hami_hook hook, CUmemoryPool *handle, void *shareable, int32_t type, uint64_t flags) {
     bool bytes = type == CU_MEM_HANDLE_TYPE_FABRIC;
@@ -297,7 +284,7 @@ int32_t hami_pool_import(enum hami_hook hook, CUmemoryPool *handle, void *sharea
     return pool_import(*handle, bytes ? hami_identity_of_import(shareable, type) : identity);
 }
 
-/* The pool is there until the last of its pointers is freed. */
+/* An imported pointer counts as an allocation: its pool stays until the pointer is freed. */
 int32_t hami_pool_import_pointer(enum hami_hook hook, CUdeviceptr *address, CUmemoryPool handle, const void *data) {
     struct hami_stream_pool *pool = hami_pool_known_locked(handle);
     CUresult status = hami_call_pool_import_pointer(hook, address, handle, data);

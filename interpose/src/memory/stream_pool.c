@@ -1,4 +1,4 @@
-/* The table of stream-ordered pools, and pending frees; see stream_pool.h. */
+/* The table of stream-ordered pools, and pending frees (stream_pool.h). */
 #include "memory/stream_pool.h"
 
 #include "doors/calls.h"
@@ -8,22 +8,22 @@
 
 #include <stdlib.h>
 
-/* Frees were in several streams, or in one that has no name of its own: a thread's own default stream. */
+/* For frees in several streams, or in a per-thread default stream, whose name is the same in every thread. */
 #define SEVERAL_STREAMS ((CUstream)(uintptr_t)-1)
 
-/* Records are never freed: those of allocations hold them, and lookups take no lock. Free ones are used again. */
-static struct hami_stream_pool *_Atomic all; /* changed under the lock `entering` */
-static struct hami_map handles;              /* handle → pool; read without the lock */
+/* Records are used again, never freed: allocations' records point to them, and look-ups take no lock. */
+static struct hami_stream_pool *_Atomic all; /* records; changed under the lock `entering` */
+static struct hami_map handles;              /* handle → record */
 static atomic_flag entering = ATOMIC_FLAG_INIT;
-static _Atomic(CUstream) freed_in; /* the stream of all frees so far; NULL: none; or SEVERAL_STREAMS */
+static _Atomic(CUstream) freed_in; /* the one stream of all frees so far; NULL: none in a stream; or SEVERAL_STREAMS */
 
 _Thread_local CUstream hami_pool_freeing;
 _Atomic uint64_t hami_pools_frees;
 _Atomic uint64_t hami_pools_frees_over;
 
-/* ---- what the driver says ---- */
+/* ---- what the driver tells ---- */
 
-/* 0: it does not say. */
+/* An attribute of a pool. 0: the driver does not tell it. */
 static uint64_t pool_attribute(const struct hami_stream_pool *pool, int which) {
     uint64_t value = 0;
     return hami_call_cuMemPoolGetAttribute(atomic_load(&pool->handle), which, &value) == CUDA_SUCCESS ? value : 0;
@@ -42,7 +42,7 @@ static void pool_trim(struct hami_driver_pool *base) {
     (void)hami_call_cuMemPoolTrimTo(pool_handle(base), 0);
 }
 
-/* A request is the size of one allocation. */
+/* `request` points to the size of one allocation. */
 static uint64_t pool_lack(struct hami_driver_pool *base, const void *request, uint64_t held) {
     const uint64_t *bytes = request;
     uint64_t used = held;
@@ -58,7 +58,7 @@ struct hami_stream_pool *hami_pool_known(CUmemoryPool handle) {
     return handle == NULL ? NULL : hami_map_pointer(&handles, hami_map_key(handle));
 }
 
-/* Another pool may be given the handle while this one is waited for: then it is looked up again. */
+/* While a thread waits for the lock, the driver may give the handle to another pool. Then it is looked up again. */
 struct hami_stream_pool *hami_pool_known_locked(CUmemoryPool handle) {
     struct hami_stream_pool *pool = NULL;
     while ((pool = hami_pool_known(handle)) != NULL) {
@@ -71,13 +71,13 @@ struct hami_stream_pool *hami_pool_known_locked(CUmemoryPool handle) {
     return pool;
 }
 
-/* A free record, with the lock `entering`. NULL: this process's own memory is full. */
+/* An unused record. The caller holds the lock `entering`. NULL: calloc(3) failed. */
 static struct hami_stream_pool *pool_free_record(void) {
     struct hami_stream_pool *pool = atomic_load(&all);
     while (pool != NULL && atomic_load(&pool->handle) != NULL) {
         pool = pool->next;
     }
-    if (pool == NULL && (pool = calloc(1, sizeof *pool)) != NULL) { /* no bits set is a clear flag */
+    if (pool == NULL && (pool = calloc(1, sizeof *pool)) != NULL) { /* an atomic_flag of zeros is clear */
         pool->next = atomic_load(&all);
         atomic_store(&all, pool);
     }
@@ -91,7 +91,7 @@ struct hami_stream_pool *hami_pool_enter(CUmemoryPool handle, CUdevice device) {
     if (fresh == NULL) {
         return pool;
     }
-    hami_spin_lock(&fresh->base.busy); /* a thread that met another pool by this record may be busy with it still */
+    hami_spin_lock(&fresh->base.busy); /* a thread may still hold the record for the pool that it stood for before */
     hami_driver_pool_init(&fresh->base, &stream_pool_kind, device);
     atomic_store(&fresh->handle, handle);
     hami_spin_unlock(&fresh->base.busy);
@@ -105,8 +105,8 @@ struct hami_stream_pool *hami_pool_enter(CUmemoryPool handle, CUdevice device) {
 /* ---- the end of a pool ---- */
 
 /*
- * Whether nothing of a locked pool is left in the driver. Imported pools and those that the driver does not trim are
- * empty when nothing in them is in use and all that was freed has been waited for.
+ * Whether the driver has given back all memory of a locked pool. Imported pools, and pools that the driver does not
+ * trim, are empty when nothing in them is in use and the program has waited for all frees.
  */
 static bool pool_is_empty(struct hami_stream_pool *pool) {
     bool waited_for = pool->freed_async_at <= atomic_load(&hami_pools_frees_over);
@@ -119,8 +119,8 @@ static bool pool_is_empty(struct hami_stream_pool *pool) {
 }
 
 /*
- * Has the driver destroy a locked pool, whose place is free then. The driver may hand the same handle out again before
- * it returns: a thread that meets the pool meanwhile waits until it is known whether the pool goes.
+ * Has the driver destroy a locked pool, and frees its record. The driver may give the handle to a new pool before this
+ * call of it returns. So it holds the lock `entering` meanwhile: a thread that enters the new pool waits.
  */
 static CUresult pool_end(struct hami_stream_pool *pool) {
     CUmemoryPool handle = atomic_load(&pool->handle);
@@ -130,8 +130,7 @@ static CUresult pool_end(struct hami_stream_pool *pool) {
     CUresult status = hami_call_cuMemPoolDestroy(handle);
     if (status != CUDA_SUCCESS) {
         atomic_store(&pool->handle, handle);
-        (void)hami_map_put(&handles, hami_map_key(handle),
-                           hami_map_key(pool)); /* into the place that it has just left */
+        (void)hami_map_put(&handles, hami_map_key(handle), hami_map_key(pool)); /* cannot fail: its place is free */
     } else {
         hami_shared_give_back(pool->base.share, &pool->base.charge);
         atomic_store(&pool->freed, false);
@@ -142,12 +141,12 @@ static CUresult pool_end(struct hami_stream_pool *pool) {
     return status;
 }
 
-/* Ends a locked pool that the program has destroyed, if nothing is left in it. True: it is no more. */
+/* Ends a locked pool that the program has destroyed, if it is empty. True: the pool is gone. */
 static bool pool_end_if_over(struct hami_stream_pool *pool) {
     return pool->destroyed && pool_is_empty(pool) && pool_end(pool) == CUDA_SUCCESS;
 }
 
-/* As the driver does with a pool that is destroyed. False: the pool is the device's own. */
+/* If the pool is current, makes the default pool current, as a destroy does. False: the pool is the default pool. */
 static bool pool_stop_being_current(const struct hami_stream_pool *pool, CUmemoryPool handle) {
     CUmemoryPool current = NULL, own = NULL;
     CUdevice device = pool->base.device;
@@ -159,7 +158,7 @@ static bool pool_stop_being_current(const struct hami_stream_pool *pool, CUmemor
     return own != handle;
 }
 
-/* A driver tells nothing more of a pool that it has destroyed, so it keeps the pool until nothing is left in it. */
+/* The driver tells nothing about a pool that it has destroyed, so we have it destroy the pool only when it is empty. */
 CUresult hami_pool_destroyed(struct hami_stream_pool *pool, CUmemoryPool handle) {
     if (pool->destroyed) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -176,7 +175,7 @@ CUresult hami_pool_destroyed(struct hami_stream_pool *pool, CUmemoryPool handle)
 
 void hami_pool_note_free(struct hami_stream_pool *pool, CUstream stream) {
     CUstream none = NULL;
-    stream = stream == CU_STREAM_PER_THREAD ? SEVERAL_STREAMS : stream; /* another in each thread, by the same name */
+    stream = stream == CU_STREAM_PER_THREAD ? SEVERAL_STREAMS : stream;
     if (stream != NULL && !atomic_compare_exchange_strong(&freed_in, &none, stream) && none != stream) {
         atomic_store(&freed_in, SEVERAL_STREAMS);
     }
@@ -194,26 +193,26 @@ void hami_pool_allocation_freed(void *of) {
     (void)pool_end_if_over(pool);
 }
 
-/* The driver may give its handle to another stream. */
+/* A new stream may get the handle. From then on, a wait for that handle proves nothing about frees before. */
 void hami_pools_stream_ending(CUstream stream) {
     (void)atomic_compare_exchange_strong(&freed_in, &stream, SEVERAL_STREAMS);
 }
 
-/* Whether a wait has seen the end of all that was freed before it. Each context has its own default streams. */
+/* True if a wait proves all earlier frees over. With several contexts none does: each has its own default streams. */
 static bool wait_covers_all(CUstream waited) {
     CUstream stream = atomic_load(&freed_in);
     return stream == NULL ||
            (hami_context_only_one() && (waited == HAMI_ALL_STREAMS || (waited == stream && stream != SEVERAL_STREAMS)));
 }
 
-/* Whether the driver may give more of a locked pool back, once it has seen the end of what uses it. */
+/* Whether the driver may give back more of a locked pool, once the work that uses the memory has ended. */
 static bool pool_may_shrink(const struct hami_stream_pool *pool) {
     uint64_t held = pool->base.charge.pages << HAMI_PAGE_SHIFT;
     return pool->base.charge.device >= 0 && held > pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) &&
            held > pool_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
 }
 
-/* Brings a locked pool in step; true: the driver may give more of it back later. */
+/* Corrects a locked pool's charge, or ends the pool. True: the driver may give more back later. */
 static bool pool_reconcile_or_end(struct hami_stream_pool *pool) {
     if (pool_end_if_over(pool)) {
         return false;
@@ -223,7 +222,7 @@ static bool pool_reconcile_or_end(struct hami_stream_pool *pool) {
     return pool->destroyed || !told || (!waited_for && pool_may_shrink(pool));
 }
 
-/* Pools that other threads are busy with are brought in step by them. */
+/* Leaves out pools that are locked: the thread that holds the lock corrects the charge itself. */
 static void pools_reconcile(bool freed_only) {
     for (struct hami_stream_pool *pool = atomic_load(&all); pool != NULL; pool = pool->next) {
         if ((freed_only && !atomic_load(&pool->freed)) || !hami_driver_pool_try_lock(&pool->base)) {
@@ -248,7 +247,7 @@ void hami_pools_reconcile_freed(CUstream waited, uint64_t frees) {
     pools_reconcile(true);
 }
 
-/* The child leaks the parent's few records rather than touch its allocator between fork and exec. */
+/* The records leak: between fork and exec a child must not call free(3), whose lock another thread may have held. */
 void hami_pools_after_fork(void) {
     atomic_store(&all, NULL);
     atomic_flag_clear(&entering);

@@ -1,4 +1,4 @@
-/* Devices and processes of the container, for the other files of this room; container.h has the rules. */
+/* Finds which devices and processes belong to the container, and translates pids. container.h has the rules. */
 #include "nvml/container.h"
 
 #include "doors/calls.h"
@@ -17,51 +17,36 @@ struct hami_container hami_container_of(nvmlDevice device) {
     const struct hami_limits *limits = hami_state_limits();
     if (limits->mode == HAMI_MODE_ENFORCE) {
         nvmlReturn asked = NVML_SUCCESS;
-        int index = hami_device_of_nvml(limits, device, &asked);
-        bool named = index >= 0 && (uint32_t)index < limits->device_count;
         container.view = hami_state_region(NULL);
-        container.device = named || index == HAMI_DEVICE_DIVIDED ? index : HAMI_DEVICE_UNNAMED;
+        container.device = hami_device_of_nvml(limits, device, &asked);
     }
     return container;
 }
 
-static bool container_has_pid(uint32_t pid) {
-    int kept = errno;
-    bool lives = kill((pid_t)pid, 0) == 0 || errno == EPERM;
-    errno = kept;
-    return lives;
-}
-
 /*
- * Whether all processes on the device now are found by their pids here. Asks several times, since one may end just
- * after it was listed.
+ * The driver uses pids of our pid namespace if each process that it lists on the device exists there. Tries several
+ * times, since a process may end just after the driver has listed it.
  */
-static bool container_knows_all(nvmlDevice device) {
+void hami_container_find_pids(struct hami_container *container, nvmlDevice device) {
     struct nvml_process *processes = malloc(LISTED_MAX * sizeof *processes);
-    bool all_here = false;
-    for (unsigned try = 0; !all_here && try < TRIES; try++) {
+    container->our_pids = false;
+    for (unsigned try = 0; processes != NULL && !container->our_pids && try < TRIES; try++) {
         uint32_t count = LISTED_MAX, i = 0;
-        if (processes == NULL ||
-            hami_call_nvmlDeviceGetComputeRunningProcesses_v3(device, &count, processes) != NVML_SUCCESS) {
+        if (hami_call_nvmlDeviceGetComputeRunningProcesses_v3(device, &count, processes) != NVML_SUCCESS) {
             break;
         }
-        while (i < count && container_has_pid(processes[i].pid)) {
+        while (i < count && (kill((pid_t)processes[i].pid, 0) == 0 || errno == EPERM)) {
             i++;
         }
-        all_here = i == count;
+        container->our_pids = i == count;
     }
     free(processes);
-    return all_here;
-}
-
-void hami_container_find_pids(struct hami_container *container, nvmlDevice device) {
     if (container->view != NULL) {
         (void)hami_region_sweep(container->view);
     }
-    container->our_pids = container_knows_all(device);
 }
 
-/* The driver's pid of the process in a slot; 0: the slot is free, or the agent has not written the host pid. */
+/* The pid by which the driver knows the owner of a slot; 0: the slot is free, or its host pid is not known yet. */
 static uint32_t container_driver_pid(const struct hami_container *container, unsigned slot) {
     int32_t pid = hami_region_slot_pid(container->view, slot);
     const struct hami_v1_process *shown = &container->view->region->v1.processes[slot];
@@ -89,7 +74,7 @@ nvmlReturn hami_container_fit(uint32_t *count, uint32_t found, bool has_list) {
 nvmlReturn hami_container_ask_empty(enum hami_hook hook, nvmlDevice device, const void *asked, size_t head,
                                     bool known) {
     nvmlReturn (*driver)(nvmlDevice, void *) = hami_driver_function(hook);
-    void *empty = calloc(1, VERSIONED_BYTES_MAX); /* too much for the program's stack */
+    void *empty = calloc(1, VERSIONED_BYTES_MAX); /* the program's stack may be too small for it */
     if (empty == NULL) {
         return NVML_ERROR_MEMORY;
     }

@@ -1,6 +1,6 @@
 /*
- * NVML's lists of the processes on a device: those of the container, with the memory that the ledger has of them. The
- * driver is asked only whether it would answer. Called through the generated wrappers.
+ * NVML's lists of the processes on a device: the container's processes, with the memory that the ledger counts for
+ * them. The driver is only asked whether it would answer. The generated wrappers call these functions.
  */
 #include "ledger/state.h"
 #include "memory/devices.h"
@@ -12,14 +12,14 @@
 
 #define WHOLE_CARD UINT32_MAX
 
-/* The id that an NVML call gives the GPU instance or compute instance of a MIG device. */
+/* The id of a MIG device's GPU instance or compute instance, by the NVML call `get`; WHOLE_CARD for other devices. */
 static uint32_t processes_instance(const struct hami_listed_device *device, nvmlReturn (*get)(nvmlDevice, unsigned *)) {
     unsigned id = 0;
     bool mig = hami_limits_mig(&hami_state_known_limits()->devices[device->index]);
     return mig && get(device->handle, &id) == NVML_SUCCESS ? id : WHOLE_CARD;
 }
 
-/* Appends the processes on a device to the first `found` of `users`. Returns how many there are then. */
+/* Appends the processes on a device to the `found` entries of `users`. Returns the new number of entries. */
 static uint32_t processes_add(const struct hami_region_view *view, const struct hami_listed_device *device,
                               struct nvml_process *users, uint32_t found) {
     uint32_t gpu_instance = processes_instance(device, hami_call_nvmlDeviceGetGpuInstanceId);
@@ -36,7 +36,10 @@ static uint32_t processes_add(const struct hami_region_view *view, const struct 
     return found;
 }
 
-/* The processes on the container's device, or on its MIG devices of a card. Returns how many there are. */
+/*
+ * Lists the processes on the container's device. If that is a card of which the container has MIG devices, lists those
+ * on the MIG devices. Returns the number of processes.
+ */
 static uint32_t processes_find(const struct hami_container *container, nvmlDevice handle, struct nvml_process *users) {
     struct hami_listed_device devices[HAMI_DEVICES] = {{(unsigned)container->device, handle}};
     bool divided = container->device == HAMI_DEVICE_DIVIDED;
@@ -53,8 +56,9 @@ static uint32_t processes_find(const struct hami_container *container, nvmlDevic
 }
 
 /*
- * Fills a caller's list; other lists than those of compute processes are empty. An entry of NVML's has the first fields
- * of struct nvml_process, or all of them and further ones, which get zeros.
+ * Fills a program's list of compute processes; a list of other processes stays empty. An entry begins with the fields
+ * of struct nvml_process. An entry of version 1 ends after the first three; an entry of a detail list has one more,
+ * which gets 0.
  */
 static nvmlReturn processes_fill(const struct hami_container *container, nvmlDevice device, bool compute,
                                  uint32_t *count, void *list, size_t entry_bytes) {
@@ -73,7 +77,7 @@ static nvmlReturn processes_fill(const struct hami_container *container, nvmlDev
     return status;
 }
 
-/* The names of these functions tell the kind of processes, and the version of the entries. */
+/* Serves the lists of compute, graphics and MPS processes, each in versions 1 to 3. The function's name tells which. */
 int32_t hami_nvml_processes(enum hami_hook hook, nvmlDevice device, uint32_t *count, void *list) {
     const char *name = hami_hooks[hook].name;
     bool compute = strncmp(name, "nvmlDeviceGetCompute", 20) == 0;
@@ -83,7 +87,7 @@ int32_t hami_nvml_processes(enum hami_hook hook, nvmlDevice device, uint32_t *co
     if (count == NULL || container.device == HAMI_DEVICE_UNNAMED) {
         return hami_call_nvml_processes(hook, device, count, list);
     }
-    /* The driver's errors come before ours. Without room it can show nobody's processes. */
+    /* A call with no room gets the driver's errors, and shows no other container's processes. */
     nvmlReturn status = hami_call_nvml_processes(hook, device, &no_room, NULL);
     bool answers = status == NVML_SUCCESS || status == NVML_ERROR_INSUFFICIENT_SIZE;
     size_t entry_bytes = version_1 ? offsetof(struct nvml_process, gpu_instance) : sizeof(struct nvml_process);

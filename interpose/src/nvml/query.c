@@ -1,34 +1,28 @@
 /*
- * How much memory a device has, for programs that ask CUDA or NVML: the container's slice of it. Called through the
- * generated wrappers. Each function gets the driver's answer first and then changes it.
- *
- * The slice is the limit in force and what all processes of the container use. Where the administrator scales memory,
- * the part of the limit in host memory is added to both.
+ * How much memory a device has, for programs that ask CUDA or NVML. The answer is the container's slice: the limit in
+ * force, and the memory that all processes of the container use. If the administrator scales memory, host memory is
+ * added to both. The generated wrappers call these functions. Each gets the driver's answer first, then changes it.
  */
 #include "doors/hook.h"
 #include "ledger/state.h"
 #include "memory/contexts.h"
 #include "memory/devices.h"
+#include "nvml/container.h"
 #include "policies.h"
 
 /* The container's part of one device, in bytes. */
 struct slice {
-    bool known; /* false: the driver's own answer stands */
+    bool known; /* false: the driver's answer is shown unchanged */
     uint64_t limit, used;
     uint64_t host_limit, host_used;
 };
 
-/* For a device that the limits do not list. If limits could not be read, every device shows an empty slice. */
-HAMI_COLD static struct slice slice_not_listed(const struct hami_limits *limits, int device) {
-    bool denied = limits->mode == HAMI_MODE_ENFORCE && limits->denied != HAMI_REASON_NONE;
-    return (struct slice){.known = denied && device != HAMI_DEVICE_DIVIDED};
-}
-
-/* `device` is an index in the limits, or why there is none. Without a region all of the limit is in use. */
+/* The slice of a device, by its index in the limits or HAMI_DEVICE_... Without a region, all of it counts as used. */
 static struct slice slice_of(const struct hami_limits *limits, int device) {
     bool listed = device >= 0 && (uint32_t)device < limits->device_count;
-    if (!HAMI_LIKELY(listed)) {
-        return slice_not_listed(limits, device);
+    if (!listed) { /* if no limits could be read, every device shows 0 bytes */
+        bool denied = limits->mode == HAMI_MODE_ENFORCE && limits->denied != HAMI_REASON_NONE;
+        return (struct slice){.known = denied && device != HAMI_DEVICE_DIVIDED};
     }
     const struct hami_device_limit *limit = &limits->devices[device];
     if (limits->mode != HAMI_MODE_ENFORCE || limit->memory_bytes == 0) {
@@ -51,11 +45,12 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
 
 /* ---- CUDA ---- */
 
-/* A size in a caller's memory. The first versions of some functions have 32 bits, and show the most that fits. */
+/* Reads a size from a program's memory. With `short_form` it has 32 bits, as in the functions of CUDA before 3.2. */
 static uint64_t size_load(const void *at, bool short_form) {
     return at == NULL ? 0 : short_form ? *(const uint32_t *)at : *(const uint64_t *)at;
 }
 
+/* Writes a size into a program's memory. If it does not fit into 32 bits, writes the largest number. */
 static void size_store(void *at, uint64_t bytes, bool short_form) {
     if (at != NULL && short_form) {
         *(uint32_t *)at = (uint32_t)smaller(bytes, UINT32_MAX);
@@ -65,8 +60,8 @@ static void size_store(void *at, uint64_t bytes, bool short_form) {
 }
 
 /*
- * Changes the driver's answer to what the container sees; a caller may leave out either part. Free memory is what is
- * left of the slice, or of the device if other containers have taken more than theirs.
+ * Changes the driver's answer to the slice; each pointer may be NULL. The free memory is what is left of the slice, or
+ * of the device if that is less because other containers use more than their limits.
  */
 static void slice_show_cuda(struct slice slice, void *free_bytes, void *total, bool short_form) {
     if (slice.known) {
@@ -78,19 +73,13 @@ static void slice_show_cuda(struct slice slice, void *free_bytes, void *total, b
     }
 }
 
-static struct slice slice_current(void) {
-    const struct hami_limits *limits = hami_state_limits();
-    struct hami_context context;
-    if (limits->mode != HAMI_MODE_ENFORCE || !hami_context_current(&context)) {
-        return (struct slice){0};
-    }
-    return slice_of(limits, hami_device_of_cuda(limits, context.device));
-}
-
 int32_t hami_mem_get_info(enum hami_hook hook, void *free_bytes, void *total) {
     CUresult status = hami_call_mem_get_info(hook, free_bytes, total);
-    if (status == CUDA_SUCCESS) {
-        slice_show_cuda(slice_current(), free_bytes, total, hook == HAMI_cuMemGetInfo);
+    const struct hami_limits *limits = status == CUDA_SUCCESS ? hami_state_limits() : NULL;
+    struct hami_context context;
+    if (limits != NULL && limits->mode == HAMI_MODE_ENFORCE && hami_context_current(&context)) {
+        struct slice slice = slice_of(limits, hami_device_of_cuda(limits, context.device));
+        slice_show_cuda(slice, free_bytes, total, hook == HAMI_cuMemGetInfo);
     }
     return status;
 }
@@ -113,7 +102,7 @@ static void slice_show_nvml(const struct slice *slice, struct nvml_memory *memor
     memory->free = memory->total - memory->used;
 }
 
-/* The slice of a card of which the container has MIG devices: they are all that it sees of the card. */
+/* The slice of a card of which the container has MIG devices: the sum of the slices of these devices. */
 HAMI_COLD static struct slice slice_divided(const struct hami_limits *limits, nvmlDevice card) {
     struct hami_listed_device parts[HAMI_DEVICES];
     unsigned count = hami_device_mig_of(limits, card, parts);
@@ -131,13 +120,11 @@ HAMI_COLD static struct slice slice_divided(const struct hami_limits *limits, nv
     return sum;
 }
 
-/* Changes the driver's answer to what the container sees. False: it stays as it is. */
+/* Changes the driver's answer to the container's slice. Returns false if the answer stays as it is. */
 static bool query_show(nvmlDevice device, struct nvml_memory *memory) {
-    nvmlReturn asked = NVML_SUCCESS;
-    const struct hami_limits *limits = hami_state_limits();
-    int index = hami_device_of_nvml(limits, device, &asked);
-    bool divided = index == HAMI_DEVICE_DIVIDED && limits->mode == HAMI_MODE_ENFORCE;
-    struct slice slice = divided ? slice_divided(limits, device) : slice_of(limits, index);
+    int index = hami_container_of(device).device;
+    const struct hami_limits *limits = hami_state_known_limits();
+    struct slice slice = index == HAMI_DEVICE_DIVIDED ? slice_divided(limits, device) : slice_of(limits, index);
     if (slice.known) {
         slice_show_nvml(&slice, memory);
     }
@@ -152,7 +139,7 @@ int32_t hami_nvml_memory_info(enum hami_hook hook, nvmlDevice device, struct nvm
     return status;
 }
 
-/* Version 2 shows what the driver reserves for itself apart. Nothing of that is the container's. */
+/* Version 2 has a field for memory that the driver reserves. It is 0 here, since no container is charged for that. */
 int32_t hami_nvml_memory_info_v2(enum hami_hook hook, nvmlDevice device, struct nvml_memory_v2 *memory) {
     nvmlReturn status = hami_call_nvml_memory_info_v2(hook, device, memory);
     if (status == NVML_SUCCESS) {

@@ -1,6 +1,6 @@
 /*
- * NVML's samples, accounts and names of processes: the driver's answers, of which a container gets those about its own
- * processes, with the pids that they have inside. Called through the generated wrappers.
+ * NVML's utilization samples, accounting and names of processes. A program gets the driver's answers about processes of
+ * its own container, with their pids in the container. The generated wrappers call these functions.
  */
 #include "ledger/state.h"
 #include "memory/devices.h"
@@ -14,22 +14,22 @@ enum { ENTRIES_MAX = 1 << 16, ENTRIES_TO_SPARE = 16, TRIES = 4 };
 
 /* ---- lists ---- */
 
-/* A list that a caller wants. */
+/* A list of entries, one for each process, that a program asks for. */
 struct usage_list {
     enum hami_hook hook;
     nvmlDevice device;
     uint64_t since;
-    /* Asks the driver to fill `entries`, which have room for `*count`. */
+    /* Calls the driver, which fills `entries`. *count is the room in them, and becomes their number. */
     nvmlReturn (*ask)(const struct usage_list *wanted, void *entries, uint32_t *count);
     size_t entry_bytes, pid_offset;
-    nvmlReturn if_empty; /* NVML's answer where there are no entries */
-    void *entries;       /* NULL: the caller wants the number alone */
-    uint32_t *count;
+    nvmlReturn if_empty; /* the answer of NVML if there are no entries */
+    void *entries;       /* the program's memory; NULL: it asks for the number of entries only */
+    uint32_t *count;     /* the program's count: its room, then the number of entries */
 };
 
 /*
- * Gets all entries that the driver has, into memory that the caller frees. The program's own list would not do: entries
- * of other containers may fill it.
+ * Gets all entries of the driver, into memory that our caller frees. The program's own memory may be too small, since
+ * the driver also has entries of other containers.
  */
 static nvmlReturn usage_ask_all(const struct usage_list *wanted, void **entries, uint32_t *found) {
     nvmlReturn status = wanted->ask(wanted, NULL, found);
@@ -46,7 +46,7 @@ static nvmlReturn usage_ask_all(const struct usage_list *wanted, void **entries,
     return status;
 }
 
-/* Keeps the entries of the container's processes and gives them their pids inside. Returns how many it keeps. */
+/* Drops entries of other containers, and translates the pids in the rest. Returns how many entries remain. */
 static uint32_t usage_keep_own(const struct hami_container *container, const struct usage_list *wanted, char *entries,
                                uint32_t count) {
     uint32_t kept = 0;
@@ -125,7 +125,7 @@ int32_t hami_nvml_accounting_pids(enum hami_hook hook, nvmlDevice device, uint32
 
 /* ---- one process ---- */
 
-/* For a process that is not the container's `own`, the driver's refusal is passed on, and its answer is not. */
+/* Hides an answer about a process that is not the container's own. An error of the driver is returned as it is. */
 static nvmlReturn usage_hide(nvmlReturn status, bool own) {
     return status == NVML_SUCCESS && !own ? NVML_ERROR_NOT_FOUND : status;
 }
@@ -159,7 +159,7 @@ int32_t hami_nvml_accounting_v2(enum hami_hook hook, nvmlDevice device, struct n
     return status;
 }
 
-/* NVML reads names from this process's /proc, so it takes pids of this namespace from every driver. */
+/* NVML reads names from the caller's /proc. So every driver takes pids of our pid namespace, even an old one. */
 int32_t hami_nvml_process_name(enum hami_hook hook, uint32_t pid, char *name, uint32_t length) {
     char unseen[64];
     if (hami_state_limits()->mode != HAMI_MODE_ENFORCE || name == NULL || length == 0) {

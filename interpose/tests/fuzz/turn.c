@@ -169,21 +169,14 @@ static void wait_up_to(uint64_t ns) {
     now += in.at < in.end ? ns / (1 + byte() % 64) : ns;
 }
 
-void page_wait(const struct page *p, size_t at, uint32_t seen, uint64_t ns) {
-    (void)p;
-    (void)seen;
-    PROMISE(at == TURN_SLOT_OFFSET(atomic_load(&device.turn_slot), futex));
-    wait_up_to(ns);
-}
-
-void page_wake(const struct page *p, size_t at) {
+const _Atomic uint32_t *page_futex(const struct page *p, size_t at) {
     (void)p;
     PROMISE(at < TURN_PAGE_WHOLE);
+    return (const _Atomic uint32_t *)(const void *)((const char *)&content + at);
 }
 
-void limited_device_open_page(struct limited_device *d, const char *uuid) {
+void limited_device_open_page(struct limited_device *d) {
     (void)d;
-    (void)uuid;
 }
 
 uint64_t compute_now(void) {
@@ -198,36 +191,41 @@ void compute_sleep_until(uint64_t due) {
 }
 
 /* Nobody would wake a launch that sleeps although the work that it waits for has completed since its last look. */
-void compute_wait(const _Atomic uint32_t *word, uint32_t seen, uint64_t ns) {
+void compute_wait(const _Atomic uint32_t *word, uint32_t seen, uint32_t bits, uint64_t ns) {
+    (void)bits;
+    size_t own_futex = TURN_SLOT_OFFSET(atomic_load(&device.turn_slot), futex);
+    PROMISE(word == &shared.completions || word == &shared.serving || word == page_futex(NULL, own_futex));
     PROMISE(!completed || word != &shared.completions || *word != seen);
     wait_up_to(ns);
 }
 
 /* Time pays in, and what is under way ends, or completes just after the look. */
-void balance_read(struct limited_device *d, struct snapshot *s) {
-    *s = standing;
-    s->now = compute_now();
-    int64_t paid = (int64_t)(s->now - standing.now) * balance_share(d) / 100;
-    s->balance = standing.balance + paid < WAITING_ALLOWANCE_NS ? standing.balance + paid : WAITING_ALLOWANCE_NS;
-    if (s->now - standing.now > ENDS) {
-        s->reserved = s->expected = 0;
-        s->events = 0;
+struct snapshot balance_read(struct limited_device *d) {
+    struct snapshot s = standing;
+    s.now = compute_now();
+    int64_t paid = (int64_t)(s.now - standing.now) * balance_share(d) / 100;
+    s.balance = standing.balance + paid < WAITING_ALLOWANCE_NS ? standing.balance + paid : WAITING_ALLOWANCE_NS;
+    if (s.now - standing.now > ENDS) {
+        s.reserved = s.expected = 0;
+        s.events = 0;
     }
-    completed = completes_late && s->reserved > 0;
+    completed = completes_late && s.reserved > 0;
     if (completed) {
         standing.reserved = standing.expected = standing.steady = 0;
         standing.events = 0;
         atomic_fetch_add(&shared.completions, 1);
     }
+    return s;
 }
 
 bool balance_waits_for_turn(const struct limited_device *d) {
     return atomic_load(&d->own->waiting_for_turn) != 0;
 }
 
-uint64_t balance_oldest(const struct limited_device *d, uint64_t opened) {
+uint64_t balance_work_since(const struct limited_device *d, enum balance_work work, uint64_t first) {
     (void)d;
-    return opened;
+    (void)work;
+    return first;
 }
 
 /* ---- deeds of ours ---- */
@@ -259,8 +257,11 @@ static void yield(void) {
 }
 
 static void ask(void) {
-    PROMISE(turn_patience(&device) <= WAIT_MOST_NS + 2 * (uint64_t)LAUNCH_BELIEVED_NS);
-    PROMISE(turn_longest_launch(&device, now) <= LAUNCH_BELIEVED_NS);
+    uint64_t patience = 0;
+    (void)turn_take(&device, now, &patience);
+    PROMISE(patience == 0 || patience >= WAIT_MOST_NS);
+    PROMISE(patience <= WAIT_MOST_NS + 2 * (uint64_t)LAUNCH_BELIEVED_NS);
+    PROMISE(atomic_load(&device.others_longest) <= LAUNCH_BELIEVED_NS);
 }
 
 static void work(void) {
@@ -326,18 +327,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 /* ---- what plays no part here ---- */
 
-void compute_wait_number(const _Atomic uint32_t *word, uint32_t value, uint32_t number, uint64_t ns) {
-    (void)number;
-    compute_wait(word, value, ns);
-}
-
-void compute_wake(const _Atomic uint32_t *word) {
+void compute_wake(const _Atomic uint32_t *word, uint32_t bits) {
     (void)word;
-}
-
-void compute_wake_number(const _Atomic uint32_t *word, uint32_t number) {
-    (void)word;
-    (void)number;
+    (void)bits;
 }
 
 struct peers balance_peers(const struct limited_device *d, uint64_t now) {

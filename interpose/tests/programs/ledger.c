@@ -209,7 +209,7 @@ static bool claim(struct process *p) {
         if (ledger_load(&region->block.owners[i]) == 0 && hami_ledger_claim(region, i, 0, p->owner)) {
             p->slot = i;
             hami_ledger_clear(region, i);
-            hami_ledger_count(region, i, p->owner);
+            (void)hami_ledger_turn(region, i, p->owner, HAMI_SLOT_CLAIMED, HAMI_SLOT_COUNTED);
             return true;
         }
     }

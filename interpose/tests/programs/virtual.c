@@ -76,6 +76,7 @@ static struct counts *counts;
 static bool active;
 static uint64_t slack_ns = 60000, wake_ns = 50000;
 static _Thread_local int me = -1;
+static pthread_t threads[PARTS]; /* of this process, by part */
 static int (*real_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 static int (*real_join)(pthread_t, void **);
 
@@ -425,6 +426,7 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     int part = start->part;
     unlock();
     int error = real_create(thread, attributes, trampoline, start);
+    threads[part] = *thread;
     if (error != 0) {
         lock();
         world->parts[part].state = FREE;
@@ -434,16 +436,21 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     return error;
 }
 
-EXPORT int pthread_join(pthread_t thread, void **result) {
-    while (virtual()) {
-        int error = pthread_tryjoin_np(thread, result);
-        if (error != EBUSY)
-            return error;
-        sleep_to(world->now + 100000, 0, 0, 0);
-        struct timespec moment = {0, 100000}; /* the thread's last steps are real ones */
-        if (world->next_due == NEVER)
-            raw(SYS_nanosleep, (long)&moment, 0, 0, 0, 0, 0);
+static bool has_not_ended(pthread_t thread) {
+    bool found = false;
+    lock();
+    for (int i = 0; i < PARTS; i++) {
+        const struct part *p = &world->parts[i];
+        found = found || (p->state != FREE && p->pid == getpid() && threads[i] == thread);
     }
+    unlock();
+    return found;
+}
+
+/* The thread's last steps, after it has left the world, take real time and no virtual time. */
+EXPORT int pthread_join(pthread_t thread, void **result) {
+    while (virtual() && has_not_ended(thread))
+        sleep_to(world->now + 100000, 0, 0, 0);
     return real_join(thread, result);
 }
 
