@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import grpc.aio
@@ -86,6 +86,10 @@ async def registered(folder: Path, offers: Sequence[Offer]) -> AsyncIterator[Non
         await asyncio.gather(*(server.stop(0) for server in servers))
 
 
+SETTLE_S: Final = 0.5
+"""How long the scheduler may take to learn from its watches what a plugin did."""
+
+
 class ForeignStage(Stage):
     """A stage without agents of ours: other people's plugins serve its nodes."""
 
@@ -96,6 +100,11 @@ class ForeignStage(Stage):
 
     async def _finish_binds(self) -> None:
         """The plugins do that."""
+
+    async def submit(self, pod: Mapping[str, Any], namespace: str = "default") -> None:
+        """Create a pod once the scheduler has learnt of what plugins did before. It gives no sign of that."""
+        await asyncio.sleep(SETTLE_S)
+        await super().submit(pod, namespace)
 
     @asynccontextmanager
     async def api(self) -> AsyncIterator[OfficialKubeApi]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hami_core.testing.stage import StageNode
-from tests.foreign.device_plugin import ForeignStage, registered, sleeper, until
+from tests.foreign.device_plugin import ForeignStage, registered, sleeper, told, until
 from tests.foreign.handoff import lock, refused
 from tests.foreign.metax import ALLOCATED, APP_CLASS, GPU, QOS, REGISTER, SGPU, VCORE, VMEMORY, MetaxPlugin
 
@@ -164,7 +164,7 @@ async def test_no_pods_come_while_the_plugin_is_away(short_folder, mode):
             await stage.wait_running("first")
         await until(lambda: is_closed(stage, sleeper("asks", limits)))
         await refused(stage, sleeper("waits", limits), "CardNotHealth")
-        assert any("the kubelet offers no" in text for text in await stage.events("waits"))
+        await told(stage, "waits", "the kubelet offers no")
         async with running(stage, plugin):
             await stage.wait_running("waits")
         assert plugin.refused == []

@@ -209,11 +209,12 @@ async def test_a_force_deleted_pod_keeps_its_devices_for_a_while(node):
 
 
 async def test_among_waiting_pods_the_higher_epoch_wins(node):
-    await node.up()
+    agent = await node.up()
     await node.registered()
     node.kubelet.hold_checkpoint = True
     low = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 700)])], epoch=3), "main", GPU, 1)
     high = await node.kubelet.admit(await node.pod("b", [("main", APP, [(C0, 700)])], epoch=4), "main", GPU, 1)
+    await node.kubelet.until(lambda: agent.pods.get(low.pod_uid) and agent.pods.get(high.pod_uid))
     node.kubelet.checkpoint()
     await node.kubelet.prestart(high)
     assert "needs 700 MiB" in await refusal(node, low)

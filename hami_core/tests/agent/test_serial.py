@@ -91,6 +91,7 @@ async def test_variables_that_override_ours_are_refused_without_cdi(node, kind, 
     for number, (env, refused) in enumerate(OWN):
         parts = [("it", kind, [(C0, 100)]), *([] if kind is APP else [("main", APP, [])])]
         uid = await node.pod(f"p{number}", parts, written={"it": {"env": env}})
+        await node.kubelet.until(lambda uid=uid: agent.pods.get(uid))
         given = await node.kubelet.admit(uid, "it", GPU, 1)
         if not (refused and serial):
             await node.kubelet.prestart(given)
@@ -112,11 +113,12 @@ COVERING = ["/usr/local/vgpu/limits", "/usr/local/vgpu/limits/limits", "/usr/loc
 @pytest.mark.parametrize("serial", [True, False])
 async def test_a_volume_over_our_files_is_refused_in_both_modes(node, serial, monkeypatch):
     monkeypatch.setattr("hami_core.agent.serial_allocate.CANDIDATE_WAIT_S", 0.1)
-    await node.up(serial=serial)
+    agent = await node.up(serial=serial)
     await node.registered()
     for number, path in enumerate(["/usr/local/vgpus", "/etc", "/data", *COVERING]):
         mounts = {"main": {"volumeMounts": [{"name": "v", "mountPath": path}]}}
         uid = await node.pod(f"p{number}", [("main", APP, [(C0, 10)])], written=mounts)
+        await node.kubelet.until(lambda uid=uid: agent.pods.get(uid))
         given = await node.kubelet.admit(uid, "main", GPU, 1)
         if path not in COVERING:
             await node.kubelet.prestart(given)

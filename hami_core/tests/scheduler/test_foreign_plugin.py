@@ -132,6 +132,8 @@ async def test_a_lock_that_stays_is_an_error_to_retry(server, client, monkeypatc
     assert [b.name for b in client.scheduler.cluster.inventory.bookings()] == ["a"], "its booking is gone"
     assert phase(server, "b") is None
     await server.remove("pods", "default/a")
+    while "default/a" in client.scheduler.cluster.pods.store:
+        await asyncio.sleep(0.005)
     assert await client.bind(second, "n1") == "", "the lock of a deleted pod does not count"
 
 
@@ -216,6 +218,10 @@ async def test_our_agent_coming_while_a_pod_waits_refuses_it(server, client):
     await asyncio.sleep(0.2)
     there = server.objects["nodes"]["n1"]
     there["metadata"]["labels"] = {LABEL: keys.AGENT_UNREGISTERED}
+    await server.put("nodes", there)
+    while LABEL not in client.scheduler.cluster.nodes.store["n1"].metadata.labels:
+        await asyncio.sleep(0.005)
+    there = server.objects["nodes"]["n1"]
     del there["metadata"]["annotations"][keys.NODE_LOCK]
     await server.put("nodes", there)
     assert "is not registered with the kubelet yet" in await binding

@@ -153,6 +153,8 @@ async def test_an_early_unlock_does_not_free_a_node_until_a_list_is_empty(server
     client = await start(loaded=load(Keeping), lock_wait_s=0.3)
     store = client.scheduler.cluster.pods.store
     assert await client.bind(await server.put("pods", pod("a")), "n1") == ""
+    while "default/a" not in store or not store["default/a"].spec.node_name:
+        await asyncio.sleep(0.005)
     annotations = server.objects["nodes"]["n1"]["metadata"]["annotations"]
     del annotations["acme.com/lock"]
     await server.put("nodes", server.objects["nodes"]["n1"])
