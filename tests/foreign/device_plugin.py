@@ -87,7 +87,7 @@ async def registered(folder: Path, offers: Sequence[Offer]) -> AsyncIterator[Non
 
 
 SETTLE_S: Final = 0.5
-"""How long the scheduler may take to learn from its watches what a plugin did."""
+"""The scheduler learns from its watches, a little later, what a plugin did."""
 
 
 class ForeignStage(Stage):
@@ -102,7 +102,7 @@ class ForeignStage(Stage):
         """The plugins do that."""
 
     async def submit(self, pod: Mapping[str, Any], namespace: str = "default") -> None:
-        """Create a pod once the scheduler has learnt of what plugins did before. It gives no sign of that."""
+        """Create a pod, after the scheduler has had time to learn what plugins did before."""
         await asyncio.sleep(SETTLE_S)
         await super().submit(pod, namespace)
 

@@ -29,7 +29,7 @@ uint64_t hami_array_bytes(enum hami_hook hook, const void *wanted, uint32_t leve
 struct hami_making {
     struct hami_context_device *on; /* NULL: limits are off, or there is no such device */
     CUdevice device;
-    bool primary;    /* the context is the device's primary one */
+    bool primary;    /* the context is the device's primary one; false if `on` is NULL */
     bool first;      /* this process has no other context on the device */
     int cancellable; /* the thread's cancellation state before, for pthread_setcancelstate(3) */
     void *green;     /* the green context; NULL: a context of another kind is made */

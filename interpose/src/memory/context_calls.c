@@ -252,11 +252,10 @@ CUresult hami_green_made(struct hami_making *m, CUresult status, void *const *gr
     if (counted) {
         m->green = *green;
         primary = green_primary(m->device);
-        green_note(m->green, (uint64_t)m->device + 1);
     }
     status = hami_making_end(m, status, &primary);
-    if (counted && status != CUDA_SUCCESS) {
-        (void)hami_map_take(&greens, hami_map_key(m->green));
+    if (counted && status == CUDA_SUCCESS) {
+        green_note(m->green, (uint64_t)m->device + 1);
     }
     return status;
 }
